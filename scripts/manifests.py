@@ -1,0 +1,102 @@
+"""Write what is generated from the models and the examples, or check that it is up to date.
+
+    python -m scripts.manifests [--check]
+"""
+
+import sys
+from pathlib import Path
+
+from flower_operator.api.crd import custom_resource_definition
+from flower_operator.api.documents import read_documents
+from flower_operator.api.manifest import parse
+from flower_operator.api.types import Federation
+from flower_operator.cli.output import crd_to_yaml, to_yaml
+from flower_operator.flower.dialects import DIALECTS
+from flower_operator.render import Facts, render
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = ROOT / "examples"
+GOLDEN = ROOT / "tests/unit/golden"
+CRD = ROOT / "dist/crd.yaml"
+
+
+def examples() -> dict[str, list[Federation]]:
+    """The Federations of every example, by file name."""
+    return {
+        path.name: [parse(document) for document in read_documents(path.read_text())]
+        for path in sorted(EXAMPLES.glob("*.yaml"))
+    }
+
+
+def generated() -> dict[Path, str]:
+    """Every generated file and what it should hold."""
+    files = {CRD: crd_to_yaml(custom_resource_definition())}
+    for name, federations in examples().items():
+        objects = [each for one in federations for each in render(one, Facts()).objects]
+        files[GOLDEN / "examples" / name] = to_yaml(objects)
+    for dialect in DIALECTS:
+        files[GOLDEN / "dialects" / f"{dialect.since}.yaml"] = _dialect_golden(str(dialect.since))
+    return files
+
+
+def _dialect_golden(release: str) -> str:
+    """The objects of one small Federation in every form that a dialect can take."""
+    objects = []
+    for isolation in ("process", "subprocess"):
+        for insecure in (True, False):
+            name = f"{isolation}-{'insecure' if insecure else 'tls'}"
+            objects += render(small_federation(name, release, isolation, insecure), Facts()).objects
+    return to_yaml(objects)
+
+
+def small_federation(name: str, release: str, isolation: str, insecure: bool) -> Federation:
+    superexec = f"flwr/superexec:{release}" if isolation == "process" else None
+    images = {"superexecClientApp": superexec} if superexec else {}
+    superlink = {"image": f"flwr/superlink:{release}"}
+    if superexec:
+        superlink["superexecImage"] = superexec
+    return parse(
+        {
+            "apiVersion": "flwr.exalsius.ai/v1",
+            "kind": "Federation",
+            "metadata": {"name": name},
+            "spec": {
+                "mode": "StatefulSet",
+                "isolationMode": isolation,
+                "insecure": insecure,
+                "superlink": superlink,
+                "supernodes": {
+                    "image": f"flwr/supernode:{release}",
+                    "pools": [
+                        {
+                            "name": "default",
+                            "replicas": 2,
+                            "images": images,
+                            "nodeConfig": {"partition-id": "{index}", "name": "{pool}-{node}"},
+                        }
+                    ],
+                },
+            },
+        }
+    )
+
+
+def main(check: bool) -> int:
+    files = generated()
+    present = {path for path in GOLDEN.rglob("*.yaml")} | {CRD}
+    stale = [path for path in sorted(present - files.keys())]
+    stale += [p for p, text in files.items() if not p.exists() or p.read_text() != text]
+    if check:
+        for path in stale:
+            print(f"{path.relative_to(ROOT)} is not up to date: run make manifests")
+        return 1 if stale else 0
+    for path in present - files.keys():
+        path.unlink()
+    for path, text in files.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(check="--check" in sys.argv[1:]))

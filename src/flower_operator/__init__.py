@@ -1,0 +1,3 @@
+"""flower-operator: runs Flower federations from one Federation manifest."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,1 @@
+"""The Federation API: its fields, defaults and rules, and the CRD that follows from them."""

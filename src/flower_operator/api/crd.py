@@ -1,0 +1,91 @@
+"""The CustomResourceDefinition of Federation, generated from the models."""
+
+from typing import Any
+
+from .types import GROUP, KIND, VERSION, Federation
+
+Schema = dict[str, Any]
+
+PLURAL = "federations"
+# Keywords that pydantic writes and a CRD has no use for.
+UNUSED = {"title", "$defs"}
+
+
+def custom_resource_definition() -> Schema:
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{PLURAL}.{GROUP}"},
+        "spec": {
+            "group": GROUP,
+            "names": {
+                "kind": KIND,
+                "listKind": f"{KIND}List",
+                "plural": PLURAL,
+                "singular": KIND.lower(),
+                "shortNames": ["fedf"],
+            },
+            "scope": "Namespaced",
+            "versions": [
+                {
+                    "name": VERSION,
+                    "served": True,
+                    "storage": True,
+                    "subresources": {"status": {}},
+                    "additionalPrinterColumns": _printer_columns(),
+                    "schema": {"openAPIV3Schema": federation_schema()},
+                }
+            ],
+        },
+    }
+
+
+def federation_schema() -> Schema:
+    """The OpenAPI schema of a Federation, in the structural form that a CRD demands."""
+    generated = Federation.model_json_schema(by_alias=True)
+    schema = _structural(generated, generated["$defs"])
+    # The API server types these three itself and refuses a CRD that says more of them.
+    schema["properties"] |= {
+        "apiVersion": {"type": "string"},
+        "kind": {"type": "string"},
+        "metadata": {"type": "object"},
+    }
+    schema["required"] = ["spec"]
+    return schema
+
+
+def _printer_columns() -> list[Schema]:
+    return [
+        {"name": "Mode", "type": "string", "jsonPath": ".spec.mode"},
+        {"name": "Isolation", "type": "string", "jsonPath": ".spec.isolationMode"},
+        {"name": "Supernodes", "type": "string", "jsonPath": ".status.supernodes"},
+        {
+            "name": "Ready",
+            "type": "string",
+            "jsonPath": '.status.conditions[?(@.type=="Ready")].status',
+        },
+        {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+    ]
+
+
+def _structural(node: Schema, definitions: dict[str, Schema]) -> Schema:
+    """One node without references, titles, `const` and the `null` of optional fields."""
+    if "$ref" in node:
+        target = definitions[node["$ref"].rpartition("/")[2]]
+        node = target | {key: value for key, value in node.items() if key != "$ref"}
+    alternatives = [option for option in node.get("anyOf", ()) if option.get("type") != "null"]
+    if len(alternatives) == 1:
+        rest = {key: value for key, value in node.items() if key not in ("anyOf", "default")}
+        return _structural(alternatives[0] | rest, definitions)
+    result = {key: value for key, value in node.items() if key not in UNUSED}
+    if result.get("additionalProperties") is False:  # the API server prunes or reports by itself
+        del result["additionalProperties"]
+    if isinstance(result.get("default"), dict | list):  # the fields below have their own
+        del result["default"]
+    if result.get("type") == "object" and "properties" in result:
+        properties = result["properties"].items()
+        result["properties"] = {name: _structural(child, definitions) for name, child in properties}
+    for key in ("items", "additionalProperties"):
+        if key in result:
+            result[key] = _structural(result[key], definitions)
+    return result

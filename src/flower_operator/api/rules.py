@@ -1,0 +1,197 @@
+"""Rules that span several fields: each once for the API server (CEL), once for Python.
+
+A rule's two forms stand side by side because they must agree; a test sends generated
+manifests through both.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .types import Federation, Pool
+
+Path = tuple[str | int, ...]
+POOLS: Path = ("spec", "supernodes", "pools")
+
+# A name becomes the value of a label, 63 characters at most; a StatefulSet's gets the
+# eleven characters of a revision hash behind it first.
+LONGEST_NAME = 63
+LONGEST_STATEFUL_NAME = 52
+
+
+@dataclass(frozen=True)
+class Rule:
+    message: str
+    cel: str
+    violations: Callable[[Federation], Iterator[Path]]
+    """Yields the path of each field that breaks the rule."""
+
+
+def validations() -> list[dict[str, Any]]:
+    """The rules as the API server reads them."""
+    return [{"rule": rule.cel, "message": rule.message} for rule in RULES]
+
+
+def superlink_name(federation: str) -> str:
+    return f"{federation}-superlink"
+
+
+def pool_name(federation: str, pool: str) -> str:
+    return f"{federation}-supernode-{pool}"
+
+
+def _pools(
+    applies: Callable[[Federation], bool], broken: Callable[[Pool], bool], *field: str
+) -> Callable[[Federation], Iterator[Path]]:
+    def violations(federation: Federation) -> Iterator[Path]:
+        if applies(federation):
+            for position, pool in enumerate(federation.spec.supernodes.pools):
+                if broken(pool):
+                    yield (*POOLS, position, *field)
+
+    return violations
+
+
+def _stateful(federation: Federation) -> bool:
+    return federation.spec.mode == "StatefulSet"
+
+
+def _daemon(federation: Federation) -> bool:
+    return federation.spec.mode == "DaemonSet"
+
+
+def _process(federation: Federation) -> bool:
+    return federation.spec.isolation_mode == "process"
+
+
+def _subprocess(federation: Federation) -> bool:
+    return federation.spec.isolation_mode == "subprocess"
+
+
+def _always(federation: Federation) -> bool:
+    return True
+
+
+def _no_pools(federation: Federation) -> Iterator[Path]:
+    if not federation.spec.supernodes.pools:
+        yield POOLS
+
+
+def _superexec_image_missing(federation: Federation) -> Iterator[Path]:
+    if _process(federation) and not federation.spec.superlink.superexec_image:
+        yield ("spec", "superlink", "superexecImage")
+
+
+def _superexec_image_given(federation: Federation) -> Iterator[Path]:
+    if _subprocess(federation) and federation.spec.superlink.superexec_image:
+        yield ("spec", "superlink", "superexecImage")
+
+
+def _name_unfit(federation: Federation) -> Iterator[Path]:
+    if not re.fullmatch("[a-z]([-a-z0-9]*[a-z0-9])?", federation.name):
+        yield ("metadata", "name")
+
+
+def _superlink_name_too_long(federation: Federation) -> Iterator[Path]:
+    stateful = federation.spec.superlink.volume_claim_templates
+    limit = LONGEST_STATEFUL_NAME if stateful else LONGEST_NAME
+    if len(superlink_name(federation.name)) > limit:
+        yield ("metadata", "name")
+
+
+def _pool_name_too_long(federation: Federation) -> Iterator[Path]:
+    limit = LONGEST_STATEFUL_NAME if _stateful(federation) else LONGEST_NAME
+    for position, pool in enumerate(federation.spec.supernodes.pools):
+        if len(pool_name(federation.name, pool.name)) > limit:
+            yield (*POOLS, position, "name")
+
+
+RULES = (
+    Rule(
+        "spec.supernodes.pools must contain at least one pool",
+        "size(self.spec.supernodes.pools) > 0",
+        _no_pools,
+    ),
+    Rule(
+        "replicas must not be set for pools when mode is DaemonSet",
+        "self.spec.mode != 'DaemonSet' || self.spec.supernodes.pools.all(p, !has(p.replicas))",
+        _pools(_daemon, lambda pool: pool.replicas is not None, "replicas"),
+    ),
+    Rule(
+        "replicas must be set (>=1) for every pool when mode is StatefulSet",
+        "self.spec.mode != 'StatefulSet' || "
+        "self.spec.supernodes.pools.all(p, has(p.replicas) && p.replicas >= 1)",
+        _pools(_stateful, lambda pool: pool.replicas is None, "replicas"),
+    ),
+    Rule(
+        "spec.superlink.superexecImage is required when isolationMode=process",
+        "self.spec.isolationMode != 'process' || "
+        "(has(self.spec.superlink.superexecImage) && size(self.spec.superlink.superexecImage) > 0)",
+        _superexec_image_missing,
+    ),
+    Rule(
+        "spec.supernodes.pools[*].images.superexecClientApp is required when isolationMode=process",
+        "self.spec.isolationMode != 'process' || self.spec.supernodes.pools.all(p, has(p.images) "
+        "&& has(p.images.superexecClientApp) && size(p.images.superexecClientApp) > 0)",
+        _pools(
+            _process,
+            lambda pool: not pool.images.superexec_client_app,
+            "images",
+            "superexecClientApp",
+        ),
+    ),
+    Rule(
+        "spec.superlink.superexecImage must be empty when isolationMode=subprocess",
+        "self.spec.isolationMode != 'subprocess' || !has(self.spec.superlink.superexecImage) || "
+        "size(self.spec.superlink.superexecImage) == 0",
+        _superexec_image_given,
+    ),
+    Rule(
+        "spec.supernodes.pools[*].images.superexecClientApp must be empty when "
+        "isolationMode=subprocess",
+        "self.spec.isolationMode != 'subprocess' || self.spec.supernodes.pools.all(p, "
+        "!has(p.images) || !has(p.images.superexecClientApp) || "
+        "size(p.images.superexecClientApp) == 0)",
+        _pools(
+            _subprocess,
+            lambda pool: bool(pool.images.superexec_client_app),
+            "images",
+            "superexecClientApp",
+        ),
+    ),
+    Rule(
+        "spec.supernodes.pools[*].gpu.vendor is required when gpu.mountAll=true",
+        "self.spec.supernodes.pools.all(p, !has(p.gpu) || !has(p.gpu.mountAll) || "
+        "!p.gpu.mountAll || has(p.gpu.vendor))",
+        _pools(
+            _always, lambda pool: pool.gpu.mount_all and pool.gpu.vendor is None, "gpu", "vendor"
+        ),
+    ),
+    Rule(
+        "metadata.name must start with a letter, end with a letter or digit and hold only "
+        "lower-case letters, digits and '-': Services are named after it",
+        "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
+        _name_unfit,
+    ),
+    Rule(
+        f"metadata.name is too long: <name>-superlink may have {LONGEST_NAME} characters, "
+        f"{LONGEST_STATEFUL_NAME} with volumeClaimTemplates",
+        "size(self.metadata.name) + size('-superlink') <= "
+        "(has(self.spec.superlink.volumeClaimTemplates) && "
+        "size(self.spec.superlink.volumeClaimTemplates) > 0 "
+        f"? {LONGEST_STATEFUL_NAME} : {LONGEST_NAME})",
+        _superlink_name_too_long,
+    ),
+    Rule(
+        f"names are too long: <name>-supernode-<pool> may have {LONGEST_NAME} characters, "
+        f"{LONGEST_STATEFUL_NAME} in StatefulSet mode",
+        "self.spec.supernodes.pools.all(p, "
+        "size(self.metadata.name) + size('-supernode-') + size(p.name) <= "
+        f"(self.spec.mode == 'StatefulSet' ? {LONGEST_STATEFUL_NAME} : {LONGEST_NAME}))",
+        _pool_name_too_long,
+    ),
+)

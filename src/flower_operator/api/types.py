@@ -1,0 +1,244 @@
+"""The Federation: every field, its default and its limits. The CRD is generated from here."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from .kubernetes import KubernetesType, in_order
+from .lists import Keyed
+from .rules import validations
+
+GROUP = "flwr.exalsius.ai"
+VERSION = "v1"
+API_VERSION = f"{GROUP}/{VERSION}"
+KIND = "Federation"
+
+Mode = Literal["DaemonSet", "StatefulSet"]
+IsolationMode = Literal["process", "subprocess"]
+
+Text = Annotated[str, Field(min_length=1)]
+Port = Annotated[int, Field(ge=1, le=65535)]
+Positive = Annotated[int, Field(ge=1, le=2**31 - 1)]
+Texts = Annotated[dict[str, str], AfterValidator(in_order)]
+
+PodTemplate = Annotated[dict[str, Any], KubernetesType("PodTemplateSpec")]
+Resources = Annotated[dict[str, Any], KubernetesType("ResourceRequirements")]
+EnvVar = Annotated[dict[str, Any], KubernetesType("EnvVar")]
+Volume = Annotated[dict[str, Any], KubernetesType("Volume")]
+VolumeMount = Annotated[dict[str, Any], KubernetesType("VolumeMount")]
+VolumeClaimTemplate = Annotated[dict[str, Any], KubernetesType("VolumeClaimTemplate")]
+Metadata = Annotated[dict[str, Any], KubernetesType("FederationMetadata")]
+
+EnvVars = Annotated[list[EnvVar], Keyed("name")]
+Volumes = Annotated[list[Volume], Keyed("name")]
+VolumeMounts = Annotated[list[VolumeMount], Keyed("mountPath")]
+
+
+class Part(BaseModel):
+    """A part of the manifest: strict about types, closed to unknown fields."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel, extra="forbid", frozen=True, strict=True, populate_by_name=True
+    )
+
+
+class ServicePorts(Part):
+    grpc: Port = Field(default=9092, description="Service port of the Fleet API (SuperNodes).")
+    server_app_io: Port = Field(
+        default=9091,
+        alias="serverAppIO",
+        description="Service port of the ServerApp runtime API (process isolation).",
+    )
+    extra: Port = Field(
+        default=9093, description="Service port of the Control API, which `flwr run` uses."
+    )
+
+
+class SuperLinkService(Part):
+    type: Literal["ClusterIP", "NodePort", "LoadBalancer"] = Field(
+        default="ClusterIP", description="How the SuperLink is exposed."
+    )
+    ports: ServicePorts = Field(
+        default=ServicePorts(), description="Port numbers of the Service, on every release."
+    )
+    labels: Texts = Field(default={}, description="Labels added to the Service.")
+    annotations: Texts = Field(default={}, description="Annotations added to the Service.")
+
+
+class SuperLink(Part):
+    image: Text = Field(description="Image of the SuperLink.")
+    superexec_image: str | None = Field(
+        default=None,
+        description="Image of the SuperExec that runs ServerApps; process isolation only.",
+    )
+    resources: Resources = Field(default={}, description="Resources of the SuperLink container.")
+    superexec_resources: Resources = Field(
+        default={}, description="Resources of the SuperExec container."
+    )
+    env: EnvVars = Field(
+        default=[], description="Environment of the SuperLink and its SuperExec."
+    )
+    extra_args: list[str] = Field(
+        default=[], description="Arguments added to the SuperLink's command line."
+    )
+    pod_template: PodTemplate = Field(
+        default={}, description="Merged into the SuperLink's pod as a strategic merge patch."
+    )
+    volumes: Volumes = Field(default=[], description="Volumes of the SuperLink's pod.")
+    volume_mounts: VolumeMounts = Field(
+        default=[], description="Mounts of the SuperLink container."
+    )
+    superexec_volume_mounts: VolumeMounts = Field(
+        default=[],
+        description="Mounts of the SuperExec container; volumeMounts where this is empty.",
+    )
+    volume_claim_templates: list[VolumeClaimTemplate] = Field(
+        default=[],
+        description="Claims of the SuperLink's own; with them it is a StatefulSet of one.",
+    )
+    service: SuperLinkService = Field(
+        default=SuperLinkService(), description="The Service in front of the SuperLink."
+    )
+
+
+class PoolImages(Part):
+    supernode: str | None = Field(
+        default=None, description="Image of this pool's SuperNodes; supernodes.image by default."
+    )
+    superexec_client_app: str | None = Field(
+        default=None,
+        description="Image of the SuperExec that runs ClientApps; process isolation only.",
+    )
+
+
+class Gpu(Part):
+    enabled: bool = Field(default=False, description="Request GPUs for this pool.")
+    vendor: Literal["nvidia", "amd"] | None = Field(
+        default=None, description="Vendor, from which resourceName follows."
+    )
+    resource_name: str | None = Field(
+        default=None,
+        description="Extended resource to request: nvidia.com/gpu or amd.com/gpu by vendor.",
+    )
+    count: Positive = Field(default=1, description="GPUs of each pod.")
+    mount_all: bool = Field(
+        default=False, description="Give each pod all GPUs of its node instead of requesting some."
+    )
+
+
+class Pool(Part):
+    name: Annotated[str, Field(max_length=63, pattern="^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")] = Field(
+        description="Name of the pool: unique, a DNS label.", min_length=1
+    )
+    replicas: Positive | None = Field(
+        default=None, description="Number of SuperNodes; StatefulSet mode only."
+    )
+    images: PoolImages = Field(default=PoolImages(), description="Images of this pool.")
+    gpu: Gpu = Field(default=Gpu(), description="GPUs of this pool.")
+    supernode_resources: Resources = Field(
+        default={}, description="Resources of the SuperNode container."
+    )
+    superexec_resources: Resources = Field(
+        default={}, description="Resources of the SuperExec container."
+    )
+    pod_template: PodTemplate = Field(
+        default={}, description="Merged into this pool's pods as a strategic merge patch."
+    )
+    extra_args: list[str] = Field(
+        default=[], description="Arguments added to the SuperNode's command line."
+    )
+    env: EnvVars = Field(
+        default=[], description="Environment of this pool; wins over supernodes.env by name."
+    )
+    volumes: Volumes = Field(default=[], description="Volumes of this pool's pods.")
+    volume_mounts: VolumeMounts = Field(
+        default=[], description="Mounts of the SuperNode container."
+    )
+    superexec_volume_mounts: VolumeMounts = Field(
+        default=[],
+        description="Mounts of the SuperExec container; volumeMounts where this is empty.",
+    )
+    volume_claim_templates: list[VolumeClaimTemplate] = Field(
+        default=[], description="Claims of each SuperNode's own; StatefulSet mode only."
+    )
+    node_config: Texts = Field(
+        default={},
+        description=(
+            "What a ClientApp reads as its node config. Placeholders: {pool}, {node}; in "
+            "StatefulSet mode also {index}, {replicas}, {partition} and {partitions}."
+        ),
+    )
+
+
+class SuperNodes(Part):
+    image: Text = Field(description="Image of the SuperNodes of every pool.")
+    env: EnvVars = Field(default=[], description="Environment of the SuperNodes of all pools.")
+    pools: Annotated[list[Pool], Keyed("name")] = Field(
+        max_length=16, description="Pools of SuperNodes, each a workload of its own."
+    )
+
+
+class FederationSpec(Part):
+    mode: Mode = Field(description="One SuperNode a node, or a fixed number a pool.")
+    isolation_mode: IsolationMode = Field(
+        description="Apps in SuperExec containers (process) or inside SuperLink and SuperNodes."
+    )
+    version: Text | None = Field(
+        default=None, description="Flower release of every component; by image tag if not set."
+    )
+    insecure: bool = Field(default=True, description="false: TLS for every connection.")
+    superlink: SuperLink = Field(description="The coordinator.")
+    supernodes: SuperNodes = Field(description="The data owners' side.")
+
+
+class Condition(Part):
+    type: str
+    status: Literal["True", "False", "Unknown"]
+    reason: str
+    message: str
+    last_transition_time: str
+    observed_generation: int | None = None
+
+
+class Endpoints(Part):
+    superlink_service: str | None = Field(
+        default=None, description="Address for `flwr run` inside the cluster."
+    )
+
+
+class PoolStatus(Part):
+    name: str
+    kind: Mode
+    desired: int = 0
+    ready: int = 0
+    conditions: Annotated[list[Condition], Keyed("type")] = []
+
+
+class FederationStatus(Part):
+    observed_generation: int | None = Field(
+        default=None, description="Generation of the spec that this status speaks of."
+    )
+    supernodes: str | None = Field(default=None, description='Ready of desired, as in "2/2".')
+    ready_supernodes: int = 0
+    desired_supernodes: int = 0
+    endpoints: Endpoints = Endpoints()
+    pools: Annotated[list[PoolStatus], Keyed("name")] = []
+    conditions: Annotated[list[Condition], Keyed("type")] = []
+
+
+class Federation(Part):
+    """A Flower federation: one SuperLink and pools of SuperNodes."""
+
+    model_config = ConfigDict(json_schema_extra={"x-kubernetes-validations": validations()})
+
+    api_version: Literal["flwr.exalsius.ai/v1"]
+    kind: Literal["Federation"]
+    metadata: Metadata
+    spec: FederationSpec
+    status: FederationStatus = FederationStatus()
+
+    @property
+    def name(self) -> str:
+        name: str = self.metadata["name"]
+        return name

@@ -1,0 +1,90 @@
+"""Commands and what they print."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from .. import __version__
+
+PATHS = click.argument("paths", metavar="PATH...", nargs=-1, required=True)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, message="%(prog)s %(version)s")
+def main() -> None:
+    """Run Flower federations from one manifest."""
+
+
+@main.command()
+@PATHS
+def validate(paths: tuple[str, ...]) -> None:
+    """Check Federations: files, folders, or - for standard input."""
+    from ..render import Facts
+    from .manifests import read_manifests
+
+    manifests = read_manifests(paths)
+    for note in manifests.skipped:
+        click.echo(note, err=True)
+    valid, faults = manifests.render(Facts())
+    for federation in valid:
+        click.echo(f"{federation.source}: federation {federation.name} is valid")
+        _echo_notices(federation.notices)
+    _exit_with(manifests.faults + faults, found=len(manifests.federations))
+
+
+@main.command()
+@PATHS
+@click.option("-n", "--namespace", default="default", show_default=True, help="For Federations that name none.")
+@click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True)
+@click.option("--all", "everything", is_flag=True, help="Pass other objects through, untouched.")
+def render(paths: tuple[str, ...], namespace: str, output: str, everything: bool) -> None:
+    """Print the Kubernetes objects that Federations become."""
+    from ..render import Facts
+    from .manifests import read_manifests
+    from .output import to_json, to_yaml
+
+    manifests = read_manifests(paths)
+    valid, faults = manifests.render(Facts(namespace=namespace))
+    objects = [each for federation in valid for each in federation.objects]
+    if everything:
+        objects = manifests.others + objects
+    else:
+        for note in manifests.skipped:
+            click.echo(note, err=True)
+    for federation in valid:
+        _echo_notices(federation.notices)
+    _exit_with(manifests.faults + faults, found=len(manifests.federations) + len(manifests.others))
+    click.echo(to_yaml(objects) if output == "yaml" else to_json(objects), nl=False)
+
+
+@main.command()
+def crd() -> None:
+    """Print the CustomResourceDefinition of Federation."""
+    from ..api.crd import custom_resource_definition
+    from .output import crd_to_yaml
+
+    click.echo(crd_to_yaml(custom_resource_definition()), nl=False)
+
+
+@main.command()
+def releases() -> None:
+    """Show the Flower releases that are known and how they differ."""
+    from .releases import release_table
+
+    click.echo(release_table())
+
+
+def _echo_notices(notices: tuple[str, ...]) -> None:
+    for notice in notices:
+        click.echo(f"  note: {notice}", err=True)
+
+
+def _exit_with(faults: list[str], *, found: int) -> None:
+    for fault in faults:
+        click.echo(f"error: {fault}", err=True)
+    if not faults and not found:
+        click.echo("error: no Federation found", err=True)
+    if faults or not found:
+        sys.exit(1)

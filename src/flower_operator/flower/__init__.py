@@ -1,0 +1,1 @@
+"""What flwr itself is, release by release; nothing of Kubernetes."""

@@ -1,0 +1,96 @@
+"""The arguments of flwr's three commands in the dialect of a release."""
+
+from dataclasses import dataclass
+
+from .dialects import Api, Dialect, IsolationMode
+
+EVERYWHERE = "0.0.0.0"
+LOOPBACK = "127.0.0.1"
+
+# flwr's gRPC health service, plaintext on every release; two commands share a pod's address.
+HEALTH_PORT = 9096
+SUPEREXEC_HEALTH_PORT = 9097
+
+
+@dataclass(frozen=True)
+class ServerCertificate:
+    """Paths of the files that a SuperLink serves TLS with."""
+
+    authority: str
+    certificate: str
+    key: str
+
+
+def superlink_arguments(
+    dialect: Dialect,
+    isolation: IsolationMode,
+    *,
+    runtime_exposed: bool,
+    tls: ServerCertificate | None = None,
+    superexec_secret: str | None = None,
+) -> list[str]:
+    """Arguments of flower-superlink. `runtime_exposed`: its app API is for other pods too."""
+    arguments = [dialect.isolation, isolation]
+    if tls is None:
+        arguments.append(dialect.insecure)
+    else:
+        arguments += [dialect.certificate_authority, tls.authority]
+        arguments += [dialect.certificate, tls.certificate]
+        arguments += [dialect.certificate_key, tls.key]
+    hosts = {dialect.serverappio: EVERYWHERE if runtime_exposed else LOOPBACK}
+    hosts |= {dialect.control: EVERYWHERE, dialect.fleet: EVERYWHERE}
+    for api, host in hosts.items():
+        arguments += api.listen(host)
+    arguments += [dialect.health, f"{EVERYWHERE}:{HEALTH_PORT}"]
+    if dialect.disable_installation:
+        arguments.append(dialect.disable_installation)
+    return arguments + _secret(dialect, isolation, superexec_secret)
+
+
+def supernode_arguments(
+    dialect: Dialect,
+    isolation: IsolationMode,
+    *,
+    superlink: str,
+    root_certificates: str | None = None,
+    superexec_secret: str | None = None,
+    node_config: str | None = None,
+) -> list[str]:
+    """Arguments of flower-supernode; the app API is for its own pod only."""
+    arguments = [dialect.superlink, superlink, dialect.isolation, isolation]
+    if root_certificates is None:
+        arguments.append(dialect.insecure)
+    else:
+        arguments += [dialect.root_certificates, root_certificates]
+    arguments += dialect.clientappio.listen(LOOPBACK)
+    arguments += [dialect.health, f"{EVERYWHERE}:{HEALTH_PORT}"]
+    arguments += _secret(dialect, isolation, superexec_secret)
+    if node_config is not None:
+        arguments += [dialect.node_config, node_config]
+    return arguments
+
+
+def superexec_arguments(
+    dialect: Dialect,
+    plugin: str,
+    runtime: Api,
+    *,
+    root_certificates: str | None = None,
+    superexec_secret: str | None = None,
+) -> list[str]:
+    """Arguments of flower-superexec beside the process whose `runtime` API it works for."""
+    arguments = [dialect.runtime, f"{LOOPBACK}:{runtime.port}"]
+    if root_certificates is None or dialect.superexec_root_certificates is None:
+        arguments.append(dialect.insecure)
+    else:
+        arguments += [dialect.superexec_root_certificates, root_certificates]
+    if dialect.plugin_type:
+        arguments += [dialect.plugin_type, plugin]
+    arguments += [dialect.health, f"{EVERYWHERE}:{SUPEREXEC_HEALTH_PORT}"]
+    return arguments + _secret(dialect, "process", superexec_secret)
+
+
+def _secret(dialect: Dialect, isolation: IsolationMode, path: str | None) -> list[str]:
+    if path is None or dialect.superexec_secret is None or isolation == "subprocess":
+        return []
+    return [dialect.superexec_secret, path]

@@ -1,0 +1,109 @@
+"""How each Flower release is spoken to: commands, flags, ports, which API is on which.
+
+flwr's command lines changed with almost every release. `Dialect()` is the oldest release
+known; CHANGES lists what differed from when on. A new release is one row here, if it
+changed anything, and one run of the tests.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from .releases import NEWEST, OLDEST, Release
+
+Transport = Literal["gRPC", "HTTP"]
+IsolationMode = Literal["process", "subprocess"]
+
+
+@dataclass(frozen=True)
+class Api:
+    """One of flwr's APIs: where it listens, and the flags that say so."""
+
+    transport: Transport
+    port: int
+    flags: tuple[str, ...]
+    """One flag takes HOST:PORT; two take the host and the port."""
+
+    def listen(self, host: str) -> list[str]:
+        if len(self.flags) == 1:
+            return [self.flags[0], f"{host}:{self.port}"]
+        return [self.flags[0], host, self.flags[1], str(self.port)]
+
+
+HOST_AND_PORT = ("--host", "--port")
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """What the command lines of a range of releases look like. None: there is no such flag."""
+
+    since: Release = OLDEST
+
+    # flower-superlink, flower-supernode and flower-superexec alike
+    insecure: str = "--insecure"
+    health: str = "--health-server-address"
+    superexec_secret: str | None = None
+
+    # flower-superlink and flower-supernode
+    isolation: str = "--isolation"
+
+    # flower-superlink
+    fleet: Api = Api("gRPC", 9092, ("--fleet-api-address",))
+    control: Api = Api("gRPC", 9093, ("--control-api-address",))
+    serverappio: Api = Api("gRPC", 9091, ("--serverappio-api-address",))
+    certificate: str = "--ssl-certfile"
+    certificate_key: str = "--ssl-keyfile"
+    certificate_authority: str = "--ssl-ca-certfile"
+    disable_installation: str | None = None
+    """From here on the SuperLink installs what an app asks for unless told not to."""
+
+    # flower-supernode
+    superlink: str = "--superlink"
+    root_certificates: str = "--root-certificates"
+    node_config: str = "--node-config"
+    clientappio: Api = Api("gRPC", 9094, ("--clientappio-api-address",))
+
+    # flower-superexec
+    runtime: str = "--appio-api-address"
+    plugin_type: str | None = "--plugin-type"
+    superexec_root_certificates: str | None = None
+
+    @property
+    def runtime_follows_tls(self) -> bool:
+        """Whether the ServerApp runtime API shares the port, and so the TLS, of the others."""
+        return self.serverappio == self.control
+
+
+CHANGES: tuple[tuple[Release, dict[str, Any]], ...] = (
+    (Release(1, 29), {"superexec_secret": "--superexec-auth-secret-file"}),
+    (Release(1, 30), {"superexec_root_certificates": "--root-certificates"}),
+    (Release(1, 32), {"disable_installation": "--disable-runtime-dependency-installation"}),
+    (
+        Release(1, 35),
+        {
+            "serverappio": Api("HTTP", 8000, HOST_AND_PORT),
+            "clientappio": Api("HTTP", 9094, HOST_AND_PORT),
+        },
+    ),
+    (Release(1, 36), {"runtime": "--runtime-api-address"}),
+    (Release(1, 37), {"control": Api("HTTP", 8000, HOST_AND_PORT)}),
+    (Release(1, 38), {"plugin_type": None}),
+    (Release(1, 40), {"fleet": Api("HTTP", 8000, HOST_AND_PORT)}),
+)
+
+
+def _dialects() -> tuple[Dialect, ...]:
+    found = [Dialect()]
+    for since, changes in CHANGES:
+        found.append(replace(found[-1], since=since, **changes))
+    return tuple(found)
+
+
+DIALECTS = _dialects()
+
+
+def dialect_of(release: Release) -> Dialect:
+    """The dialect that a release speaks; a release newer than any known, the newest."""
+    return max((d for d in DIALECTS if d.since <= release), key=lambda dialect: dialect.since)
+
+
+__all__ = ["DIALECTS", "NEWEST", "OLDEST", "Api", "Dialect", "IsolationMode", "dialect_of"]

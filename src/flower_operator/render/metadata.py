@@ -1,0 +1,50 @@
+"""Names and labels of everything rendered."""
+
+from typing import Any
+
+from ..api.rules import pool_name, superlink_name
+from ..api.types import Federation, Pool
+from .facts import Facts
+
+Object = dict[str, Any]
+
+MANAGER = "flower-operator"
+PREFIX = "flower.flwr.ai"
+
+
+def superlink_labels(federation: Federation) -> dict[str, str]:
+    return _labels(federation, "superlink")
+
+
+def pool_labels(federation: Federation, pool: Pool) -> dict[str, str]:
+    return _labels(federation, "supernode") | {f"{PREFIX}/pool": pool.name}
+
+
+def namespace_of(federation: Federation, facts: Facts) -> str:
+    namespace: str = federation.metadata.get("namespace") or facts.namespace
+    return namespace
+
+
+def superlink_metadata(federation: Federation, facts: Facts) -> Object:
+    return {
+        "name": superlink_name(federation.name),
+        "namespace": namespace_of(federation, facts),
+        "labels": superlink_labels(federation),
+    }
+
+
+def pool_metadata(federation: Federation, pool: Pool, facts: Facts) -> Object:
+    return {
+        "name": pool_name(federation.name, pool.name),
+        "namespace": namespace_of(federation, facts),
+        "labels": pool_labels(federation, pool),
+    }
+
+
+def _labels(federation: Federation, component: str) -> dict[str, str]:
+    return {
+        "app.kubernetes.io/managed-by": MANAGER,
+        "app.kubernetes.io/name": component,
+        f"{PREFIX}/component": component,
+        f"{PREFIX}/federation": federation.name,
+    }

@@ -1,0 +1,160 @@
+"""A pool's node config as `--node-config` and what stands behind it in the pod."""
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..api.problems import Problem, join
+from ..api.types import Federation, Pool
+from ..flower import node_config as toml
+
+Object = dict[str, Any]
+
+INDEX = "FLOWER_INDEX"
+NODE = "FLOWER_NODE_NAME"
+STATEFUL_ONLY = {"index", "replicas", "partition", "partitions"}
+KNOWN = STATEFUL_ONLY | {"pool", "node"}
+
+FOLDER = "/etc/flower/node-config"
+# A ConfigMap holds a mebibyte in all.
+MOST_BYTES = 1_000_000
+
+ENVIRONMENT = {
+    "index": {
+        "name": INDEX,
+        "valueFrom": {
+            "fieldRef": {"fieldPath": "metadata.labels['apps.kubernetes.io/pod-index']"}
+        },
+    },
+    "node": {"name": NODE, "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+}
+
+
+@dataclass(frozen=True)
+class NodeConfig:
+    """What a pool's pods need for their node config."""
+
+    argument: str | None = None
+    env: list[Object] = field(default_factory=list)
+    files: dict[str, str] = field(default_factory=dict)
+    """One file for each ordinal, where arguments alone cannot say it."""
+
+    @property
+    def hash(self) -> str:
+        """Changes with the files, so that pods restart when they do."""
+        return hashlib.sha256(repr(sorted(self.files.items())).encode()).hexdigest()[:16]
+
+
+def node_config_of(federation: Federation, position: int) -> NodeConfig:
+    """The node config of the pool at this position; `node_config_problems` has passed."""
+    pool = federation.spec.supernodes.pools[position]
+    if not pool.node_config:
+        return NodeConfig()
+    used = _placeholders(pool)
+    fixed = {"pool": pool.name}
+    late = {"node": f"$({NODE})"}
+    if federation.spec.mode == "StatefulSet":
+        late["index"] = f"$({INDEX})"
+        fixed["replicas"] = str(pool.replicas)
+        fixed["partitions"] = str(_total(federation))
+        if "partition" in used and _offset(federation, position):
+            return _by_file(federation, position, fixed)
+        late["partition"] = late["index"]
+    text = toml.items(
+        pool.node_config, fixed, late, integers=("index", "partition"), literal=_escape
+    )
+    needs = {"index" if name == "partition" else name for name in used}
+    env = [variable for name, variable in ENVIRONMENT.items() if name in needs]
+    return NodeConfig(argument=" ".join(text), env=env)
+
+
+def _by_file(federation: Federation, position: int, fixed: dict[str, str]) -> NodeConfig:
+    """Kubernetes can put an ordinal into an argument but cannot add to it, so each pod of a
+    pool that begins at another partition than 0 mounts the file of its own ordinal."""
+    pool = federation.spec.supernodes.pools[position]
+    first = _offset(federation, position)
+    files = {}
+    for index in range(pool.replicas or 0):
+        own = fixed | {"index": str(index), "partition": str(first + index)}
+        files[f"{index}.toml"] = "\n".join(toml.items(pool.node_config, own, {})) + "\n"
+    return NodeConfig(
+        argument=f"{FOLDER}/node.toml", env=[ENVIRONMENT["index"]], files=files
+    )
+
+
+def config_map(metadata: Object, config: NodeConfig) -> Object:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": config.files}
+
+
+def volume(name: str) -> Object:
+    return {"name": "node-config", "configMap": {"name": name}}
+
+
+def mount() -> Object:
+    return {
+        "name": "node-config",
+        "mountPath": f"{FOLDER}/node.toml",
+        "subPathExpr": f"$({INDEX}).toml",
+        "readOnly": True,
+    }
+
+
+def node_config_problems(federation: Federation, position: int) -> list[Problem]:
+    """Everything that would be refused or lost on the way to the ClientApp."""
+    pool = federation.spec.supernodes.pools[position]
+    path = ("spec", "supernodes", "pools", position, "nodeConfig")
+    problems = [
+        Problem(join((*path, key)), f"the key {reason}")
+        for key, reason in toml.unfit_keys(pool.node_config)
+    ]
+    problems += [
+        Problem(join((*path, key)), f"the value {reason}")
+        for key, reason in toml.unfit_values(pool.node_config)
+    ]
+    used = _placeholders(pool)
+    if federation.spec.mode == "DaemonSet":
+        for key, value in pool.node_config.items():
+            for name in sorted(toml.placeholders(value) & STATEFUL_ONLY):
+                problems.append(
+                    Problem(
+                        join((*path, key)),
+                        f"{{{name}}} is not to be had in DaemonSet mode; use {{node}} or {{pool}}",
+                    )
+                )
+    elif "partition" in used and "node" in used and _offset(federation, position):
+        problems.append(
+            Problem(join(path), "{partition} and {node} cannot stand in one pool that is not the first")
+        )
+    if not problems and sum(map(len, node_config_of(federation, position).files.values())) > MOST_BYTES:
+        problems.append(Problem(join(path), "is too large for that many replicas"))
+    return problems
+
+
+def node_config_notices(federation: Federation, position: int) -> list[str]:
+    """What looks like a placeholder and is none."""
+    pool = federation.spec.supernodes.pools[position]
+    path = ("spec", "supernodes", "pools", position, "nodeConfig")
+    return [
+        f"{join((*path, key))}: {{{name}}} is no placeholder and stays as it is; there are "
+        + ", ".join(f"{{{known}}}" for known in sorted(KNOWN))
+        for key, value in pool.node_config.items()
+        for name in sorted(toml.placeholders(value) - KNOWN)
+    ]
+
+
+def _placeholders(pool: Pool) -> set[str]:
+    return {name for value in pool.node_config.values() for name in toml.placeholders(value)}
+
+
+def _offset(federation: Federation, position: int) -> int:
+    """The partition of a pool's first SuperNode: pools are numbered one after the other."""
+    return sum(pool.replicas or 0 for pool in federation.spec.supernodes.pools[:position])
+
+
+def _total(federation: Federation) -> int:
+    return _offset(federation, len(federation.spec.supernodes.pools))
+
+
+def _escape(text: str) -> str:
+    """Keep Kubernetes from taking a user's text for a reference to a variable."""
+    return text.replace("$", "$$")

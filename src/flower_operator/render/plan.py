@@ -1,0 +1,67 @@
+"""render(): the whole of a Federation's objects, or everything that stands in their way."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..api.problems import InvalidFederation, Problem
+from ..api.types import Federation
+from .facts import Facts
+from .node_config import node_config_notices, node_config_problems
+from .pods import template_problems
+from .releases import find_releases
+from .superlink import superlink_service, superlink_workload
+from .supernodes import pool_objects
+
+Object = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to run. The objects share parts with each other: read them, do not change them."""
+
+    objects: tuple[Object, ...]
+    notices: tuple[str, ...]
+    """What was assumed or is left unused: no fault, but worth a user's look."""
+
+
+def render(federation: Federation, facts: Facts) -> Plan:
+    """The objects that run a Federation. Raises InvalidFederation with every fault."""
+    spec = federation.spec
+    positions = range(len(spec.supernodes.pools))
+    problems = [each for at in positions for each in node_config_problems(federation, at)]
+    try:
+        releases = find_releases(federation)
+    except InvalidFederation as error:
+        raise InvalidFederation([*error.problems, *problems]) from None
+    if problems:
+        raise InvalidFederation(problems)
+    workload = superlink_workload(federation, facts, releases)
+    pools = [pool_objects(federation, at, facts, releases.pools[at]) for at in positions]
+    problems = template_problems(
+        workload["spec"]["template"], spec.superlink.volume_claim_templates, "spec.superlink"
+    )
+    for at, objects in enumerate(pools):
+        problems += _pool_template_problems(federation, at, objects[-1]["spec"]["template"])
+    if problems:
+        raise InvalidFederation(problems)
+    service = superlink_service(federation, facts, releases)
+    return Plan(
+        objects=(service, workload, *(each for objects in pools for each in objects)),
+        notices=releases.notices + tuple(_notices(federation)),
+    )
+
+
+def _pool_template_problems(federation: Federation, at: int, template: Object) -> list[Problem]:
+    claims = federation.spec.supernodes.pools[at].volume_claim_templates
+    claims = claims if federation.spec.mode == "StatefulSet" else []
+    return template_problems(template, claims, f"spec.supernodes.pools[{at}]")
+
+
+def _notices(federation: Federation) -> list[str]:
+    notices = []
+    for at, pool in enumerate(federation.spec.supernodes.pools):
+        notices += node_config_notices(federation, at)
+        if federation.spec.mode == "DaemonSet" and pool.volume_claim_templates:
+            path = f"spec.supernodes.pools[{at}].volumeClaimTemplates"
+            notices.append(f"{path}: a DaemonSet has no claims of its own, they are left out")
+    return notices

@@ -1,0 +1,137 @@
+"""Which Flower release each part of a Federation runs, and whether they can talk."""
+
+from dataclasses import dataclass
+
+from ..api.problems import InvalidFederation, Problem
+from ..api.types import Federation
+from ..flower.compatibility import superexec_mismatch, supernode_mismatch
+from ..flower.dialects import NEWEST, OLDEST, Dialect, dialect_of
+from ..flower.releases import Release, parse_release, release_of_image
+
+
+@dataclass(frozen=True)
+class PoolReleases:
+    supernode: Release
+    clientapp: Release
+
+    @property
+    def supernode_dialect(self) -> Dialect:
+        return dialect_of(self.supernode)
+
+    @property
+    def clientapp_dialect(self) -> Dialect:
+        return dialect_of(self.clientapp)
+
+
+@dataclass(frozen=True)
+class Releases:
+    """The release of every component, and what a user should know about how it was found."""
+
+    superlink: Release
+    serverapp: Release
+    pools: tuple[PoolReleases, ...]
+    notices: tuple[str, ...]
+
+    @property
+    def superlink_dialect(self) -> Dialect:
+        return dialect_of(self.superlink)
+
+    @property
+    def serverapp_dialect(self) -> Dialect:
+        return dialect_of(self.serverapp)
+
+
+def find_releases(federation: Federation) -> Releases:
+    """The release of every component: spec.version, else its image's tag, else its peers'."""
+    finder = _Finder(federation)
+    spec = federation.spec
+    superlink = finder.find("spec.superlink.image", spec.superlink.image, finder.usual())
+    serverapp = finder.find_superexec(
+        "spec.superlink.superexecImage", spec.superlink.superexec_image, superlink
+    )
+    pools = []
+    for position, pool in enumerate(spec.supernodes.pools):
+        images = f"spec.supernodes.pools[{position}].images"
+        if pool.images.supernode:
+            supernode = finder.find(f"{images}.supernode", pool.images.supernode, superlink)
+        else:
+            supernode = finder.find("spec.supernodes.image", spec.supernodes.image, superlink)
+        clientapp = finder.find_superexec(
+            f"{images}.superexecClientApp", pool.images.superexec_client_app, supernode
+        )
+        finder.compare(
+            f"spec.supernodes.pools[{position}]", supernode_mismatch(superlink, supernode)
+        )
+        finder.compare(images, superexec_mismatch("SuperNode", supernode, clientapp))
+        pools.append(PoolReleases(supernode, clientapp))
+    finder.compare("spec.superlink", superexec_mismatch("SuperLink", superlink, serverapp))
+    if finder.problems:
+        raise InvalidFederation(finder.problems)
+    return Releases(superlink, serverapp, tuple(pools), tuple(finder.notices))
+
+
+class _Finder:
+    """Gathers problems and notices, each once, while the releases are looked up."""
+
+    def __init__(self, federation: Federation) -> None:
+        self.spec = federation.spec
+        self.problems: dict[Problem, None] = {}
+        self.notices: dict[str, None] = {}
+        self.version = self._version()
+
+    def usual(self) -> Release:
+        """The release of a component whose image does not name one."""
+        if self.version:
+            return self.version
+        images = [self.spec.superlink.image, self.spec.supernodes.image]
+        images += [pool.images.supernode or "" for pool in self.spec.supernodes.pools]
+        found = [release for image in images if (release := release_of_image(image))]
+        return found[0] if found else NEWEST
+
+    def find_superexec(self, path: str, image: str | None, owner: Release) -> Release:
+        """A SuperExec's image is the app's own; untold, its release is that of its owner."""
+        return self.find(path, image, owner) if image and release_of_image(image) else owner
+
+    def find(self, path: str, image: str, usual: Release) -> Release:
+        tagged = release_of_image(image)
+        if self.version:
+            if tagged and tagged.line != self.version.line:
+                self._notice(f"{path}: {image} looks like Flower {tagged}, but spec.version says {self.version}")
+            return self.version
+        if tagged is None:
+            self._notice(
+                f"{path}: {image} names no Flower release, taken as {usual}; "
+                "spec.version says it for sure"
+            )
+            return usual
+        self._check(path, tagged)
+        return tagged
+
+    def compare(self, path: str, mismatch: str | None) -> None:
+        if mismatch:
+            self.problems[Problem(path, mismatch)] = None
+
+    def _version(self) -> Release | None:
+        text = self.spec.version
+        if text is None:
+            return None
+        version = parse_release(text)
+        if version is None:
+            self.problems[Problem("spec.version", f"{text!r} is no Flower release; write one such as {NEWEST}")] = None
+            return NEWEST
+        self._check("spec.version", version)
+        return version
+
+    def _check(self, path: str, release: Release) -> None:
+        if release < OLDEST:
+            self.problems[
+                Problem(path, f"Flower {release} is older than {OLDEST}, the oldest that is known here")
+            ] = None
+        elif release.line > NEWEST.line:
+            self._notice(
+                f"{path}: Flower {release} is newer than {NEWEST}, the newest that is known here; "
+                f"it is run like {NEWEST}"
+            )
+
+    def _notice(self, text: str) -> None:
+        self.notices[text] = None

@@ -1,0 +1,32 @@
+"""Where a secure Federation's certificates and keys are, and how its pods mount them."""
+
+from typing import Any
+
+from ..flower.commands import ServerCertificate
+
+Object = dict[str, Any]
+
+FOLDER = "/etc/flower"
+SERVER_CERTIFICATE = ServerCertificate(
+    authority=f"{FOLDER}/tls/ca.crt",
+    certificate=f"{FOLDER}/tls/tls.crt",
+    key=f"{FOLDER}/tls/tls.key",
+)
+ROOT_CERTIFICATES = f"{FOLDER}/ca/ca.crt"
+SUPEREXEC_SECRET = f"{FOLDER}/superexec/secret"
+
+
+def server_certificate_volume(federation: str) -> Object:
+    return {"name": "tls", "secret": {"secretName": f"{federation}-superlink-tls"}}
+
+
+def authority_volume(federation: str) -> Object:
+    return {"name": "ca", "configMap": {"name": f"{federation}-ca"}}
+
+
+def superexec_secret_volume(federation: str) -> Object:
+    return {"name": "superexec", "secret": {"secretName": f"{federation}-superexec"}}
+
+
+def mount(name: str) -> Object:
+    return {"name": name, "mountPath": f"{FOLDER}/{name}", "readOnly": True}

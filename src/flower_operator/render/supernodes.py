@@ -1,0 +1,150 @@
+"""A pool of SuperNodes: its workload, and the node config of its pods."""
+
+from typing import Any
+
+from ..api.types import Federation, Pool
+from ..flower.commands import HEALTH_PORT, SUPEREXEC_HEALTH_PORT
+from ..flower.commands import superexec_arguments, supernode_arguments
+from ..flower.dialects import Dialect
+from . import gpus, node_config, pods, secrets
+from .facts import Facts
+from .merge import overlay
+from .metadata import PREFIX, pool_labels, pool_metadata
+from .node_config import NodeConfig
+from .releases import PoolReleases
+from .superlink import superlink_address
+
+Object = dict[str, Any]
+
+
+def pool_objects(
+    federation: Federation, position: int, facts: Facts, releases: PoolReleases
+) -> list[Object]:
+    """Everything that one pool becomes."""
+    pool = federation.spec.supernodes.pools[position]
+    config = node_config.node_config_of(federation, position)
+    metadata = pool_metadata(federation, pool, facts)
+    objects = [node_config.config_map(metadata, config)] if config.files else []
+    template = pods.pod_template(
+        pool_labels(federation, pool),
+        _containers(federation, pool, facts, releases, config),
+        _volumes(federation, pool, releases, config, metadata["name"]) + pool.volumes,
+        pool.pod_template,
+        annotations={f"{PREFIX}/node-config": config.hash} if config.files else None,
+        spec=gpus.pod_fields(pool.gpu),
+    )
+    return [*objects, _workload(federation, pool, metadata, template)]
+
+
+def _workload(
+    federation: Federation, pool: Pool, metadata: Object, template: Object
+) -> Object:
+    spec: Object = {
+        "selector": {"matchLabels": pool_labels(federation, pool)},
+        "template": template,
+    }
+    if federation.spec.mode == "StatefulSet":
+        spec |= {"replicas": pool.replicas, "podManagementPolicy": "Parallel"}
+        if pool.volume_claim_templates:
+            spec["volumeClaimTemplates"] = pods.with_claims(pool.volume_claim_templates)
+    return {
+        "apiVersion": "apps/v1",
+        "kind": federation.spec.mode,
+        "metadata": metadata,
+        "spec": spec,
+    }
+
+
+def _containers(
+    federation: Federation,
+    pool: Pool,
+    facts: Facts,
+    releases: PoolReleases,
+    config: NodeConfig,
+) -> list[Object]:
+    containers = [_supernode_container(federation, pool, facts, releases, config)]
+    if federation.spec.isolation_mode == "process":
+        containers.append(_superexec_container(federation, pool, releases))
+    return containers
+
+
+def _supernode_container(
+    federation: Federation,
+    pool: Pool,
+    facts: Facts,
+    releases: PoolReleases,
+    config: NodeConfig,
+) -> Object:
+    spec = federation.spec
+    secure = not spec.insecure
+    secret = _superexec_secret(federation, releases.supernode_dialect)
+    arguments = supernode_arguments(
+        releases.supernode_dialect,
+        spec.isolation_mode,
+        superlink=superlink_address(federation, facts),
+        root_certificates=secrets.ROOT_CERTIFICATES if secure else None,
+        superexec_secret=secret,
+        node_config=config.argument,
+    )
+    mounts = [secrets.mount("ca")] if secure else []
+    mounts += [secrets.mount("superexec")] if secret else []
+    mounts += [node_config.mount()] if config.files else []
+    runs_apps = spec.isolation_mode == "subprocess"
+    resources = pool.supernode_resources
+    alive = pods.grpc_probe(HEALTH_PORT)
+    return pods.container(
+        "supernode",
+        pool.images.supernode or spec.supernodes.image,
+        arguments + pool.extra_args,
+        env=overlay("name", _env(federation, pool), config.env),
+        resources=gpus.requests(pool.gpu, resources) if runs_apps else resources,
+        mounts=mounts + gpus.mounts(pool.gpu) + pool.volume_mounts,
+        probes=pods.probes(alive, alive),
+        security=pods.PRIVILEGED if gpus.needs_privilege(pool.gpu) else None,
+    )
+
+
+def _superexec_container(
+    federation: Federation, pool: Pool, releases: PoolReleases
+) -> Object:
+    secret = _superexec_secret(federation, releases.clientapp_dialect)
+    mounts = [secrets.mount("superexec")] if secret else []
+    return pods.container(
+        "superexec-clientapp",
+        pool.images.superexec_client_app or "",
+        superexec_arguments(
+            releases.clientapp_dialect,
+            "clientapp",
+            releases.supernode_dialect.clientappio,
+            superexec_secret=secret,
+        ),
+        env=_env(federation, pool),
+        resources=gpus.requests(pool.gpu, pool.superexec_resources),
+        mounts=mounts
+        + gpus.mounts(pool.gpu)
+        + (pool.superexec_volume_mounts or pool.volume_mounts),
+        probes=pods.probes(pods.grpc_probe(SUPEREXEC_HEALTH_PORT), None),
+        security=pods.PRIVILEGED if gpus.needs_privilege(pool.gpu) else None,
+    )
+
+
+def _env(federation: Federation, pool: Pool) -> list[Object]:
+    return overlay("name", gpus.env(pool.gpu), federation.spec.supernodes.env, pool.env)
+
+
+def _volumes(
+    federation: Federation, pool: Pool, releases: PoolReleases, config: NodeConfig, name: str
+) -> list[Object]:
+    volumes = gpus.volumes(pool.gpu)
+    if config.files:
+        volumes.append(node_config.volume(name))
+    if not federation.spec.insecure:
+        volumes.append(secrets.authority_volume(federation.name))
+        if _superexec_secret(federation, releases.supernode_dialect):
+            volumes.append(secrets.superexec_secret_volume(federation.name))
+    return volumes
+
+
+def _superexec_secret(federation: Federation, dialect: Dialect) -> str | None:
+    wanted = not federation.spec.insecure and federation.spec.isolation_mode == "process"
+    return secrets.SUPEREXEC_SECRET if wanted and dialect.superexec_secret else None

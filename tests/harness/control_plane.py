@@ -1,0 +1,274 @@
+"""A Kubernetes control plane on this machine, for as long as a with-block lasts."""
+
+import base64
+import json
+import os
+import secrets
+import shlex
+import socket
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from .binaries import binary
+from .https_client import LOOPBACK, HttpsClient
+from .processes import ProcessGroup, ServerExitedError, ServerProcess
+from .waiting import wait_for
+
+_START_SECONDS = 60.0
+_KUBECTL_SECONDS = 120.0
+_PORT_ATTEMPTS = 5
+
+# The name must look like host:port; it becomes a socket file in the working folder, where etcd
+# and the apiserver run. So no other process can be in the way of a port, or talk to this etcd.
+_ETCD_CLIENT_URL = "unix://etcd-client:0"
+_ETCD_PEER_URL = "unix://etcd-peer:0"
+
+# The defaults are made for small clusters and would only slow the tests down.
+_CLIENT_RATE = ["--kube-api-qps=500", "--kube-api-burst=1000"]
+
+
+class ControlPlane:
+    """etcd and kube-apiserver, and with controllers=True all that acts on built-in objects.
+
+    Without controllers nothing happens to objects but what the apiserver does: no pods for a
+    StatefulSet, no garbage collection, no default ServiceAccount in a namespace.
+    """
+
+    server: str
+    token: str
+    kubeconfig: Path
+    folder: Path
+
+    def __init__(self, *, controllers: bool = False) -> None:
+        self._controllers = controllers
+
+    def __enter__(self) -> Self:
+        self._find_binaries()
+        with ExitStack() as stack:
+            temporary = tempfile.TemporaryDirectory(prefix="flower-operator-")
+            self.folder = Path(stack.enter_context(temporary))
+            self._processes = stack.enter_context(ProcessGroup(self.folder))
+            self._start_etcd()
+            self._start_apiserver()
+            stack.callback(self._client.close)
+            if self._controllers:
+                self._start_controllers()
+            self._cleanup = stack.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        exception_type: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._cleanup.close()
+
+    def request(
+        self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None
+    ) -> tuple[int, Any]:
+        """Send a request as administrator and return the status and the decoded answer.
+
+        A PATCH is a merge patch unless headers give another Content-Type.
+        """
+        return self._client.request(method, path, body, headers)
+
+    def kubectl(
+        self,
+        *arguments: str,
+        input: str | None = None,  # noqa: A002 (as subprocess.run has it)
+        check: bool = True,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run kubectl as administrator."""
+        own_settings = {
+            "KUBECONFIG": str(self.kubeconfig),
+            # kubectl remembers APIs by host and port, and other tests get the same port in time.
+            "KUBECACHEDIR": str(self.folder / "kubectl-cache"),
+            "KUBERC": "off",
+        }
+        result = subprocess.run(
+            [self._binaries["kubectl"], *arguments],
+            env=os.environ | own_settings,
+            input=input,
+            capture_output=True,
+            text=True,
+            timeout=_KUBECTL_SECONDS,
+            check=False,
+        )
+        if check and result.returncode != 0:
+            command = ["kubectl", *arguments]
+            error = subprocess.CalledProcessError(
+                result.returncode, command, result.stdout, result.stderr
+            )
+            error.add_note(f"{shlex.join(command)} printed:\n{result.stderr}")
+            raise error
+        return result
+
+    def _find_binaries(self) -> None:
+        names = ["etcd", "kube-apiserver", "kubectl"]
+        if self._controllers:
+            names += ["kube-controller-manager", "kube-scheduler"]
+        self._binaries = {name: str(binary(name)) for name in names}
+
+    def _start_etcd(self) -> None:
+        command = [
+            self._binaries["etcd"],
+            "--data-dir=etcd",
+            f"--listen-client-urls={_ETCD_CLIENT_URL}",
+            f"--advertise-client-urls={_ETCD_CLIENT_URL}",
+            f"--listen-peer-urls={_ETCD_PEER_URL}",
+            f"--initial-advertise-peer-urls={_ETCD_PEER_URL}",
+            f"--initial-cluster=default={_ETCD_PEER_URL}",
+            # The data need not survive a power cut.
+            "--unsafe-no-fsync",
+            "--log-level=warn",
+        ]
+        etcd = self._processes.start("etcd", command)
+        client_socket = self.folder / _ETCD_CLIENT_URL.removeprefix("unix://")
+
+        def listening() -> bool:
+            etcd.check_running()
+            return client_socket.exists()
+
+        wait_for(listening, etcd.log_tail, _START_SECONDS)
+
+    def _start_apiserver(self) -> None:
+        self.token = secrets.token_hex(16)
+        (self.folder / "tokens.csv").write_text(f"{self.token},admin,admin,system:masters\n")
+        (self.folder / "service-account.key").write_text(_new_private_key())
+        port = self._start_serving(
+            "kube-apiserver",
+            "/readyz",
+            f"--etcd-servers={_ETCD_CLIENT_URL}",
+            "--token-auth-file=tokens.csv",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            "--service-account-key-file=service-account.key",
+            "--service-account-signing-key-file=service-account.key",
+            "--service-cluster-ip-range=10.96.0.0/16",
+            "--authorization-mode=Node,RBAC",
+            "--allow-privileged",
+            # Or it looks for a network interface with a default route, which need not exist. It
+            # cannot be published as the endpoint of the kubernetes Service, being a loopback.
+            f"--advertise-address={LOOPBACK}",
+            "--endpoint-reconciler-type=none",
+        )
+        self.server = f"https://{LOOPBACK}:{port}"
+        self._write_kubeconfig()
+        self._client = self._client_of("kube-apiserver", port)
+        self._wait_until_exists("/api/v1/namespaces/default")
+
+    def _start_controllers(self) -> None:
+        arguments = [f"--kubeconfig={self.kubeconfig}", "--leader-elect=false", *_CLIENT_RATE]
+        self._start_serving(
+            "kube-controller-manager",
+            "/healthz",
+            "--service-account-private-key-file=service-account.key",
+            f"--root-ca-file={self._certificate_file('kube-apiserver')}",
+            *arguments,
+        )
+        self._start_serving("kube-scheduler", "/readyz", *arguments)
+        # Before that no pod is admitted to the namespace.
+        self._wait_until_exists("/api/v1/namespaces/default/serviceaccounts/default")
+
+    def _start_serving(self, name: str, health_path: str, *arguments: str) -> int:
+        """Start a program that serves HTTPS, wait until it is healthy, and return its port."""
+        for attempt in range(1, _PORT_ATTEMPTS + 1):
+            port = _free_port()
+            command = [
+                self._binaries[name],
+                f"--bind-address={LOOPBACK}",
+                f"--secure-port={port}",
+                # With a bind address the certificate that is made here is valid for it.
+                f"--cert-dir={name}",
+                *arguments,
+            ]
+            process = self._processes.start(name, command)
+            try:
+                self._wait_until_healthy(process, port, health_path)
+            except ServerExitedError as error:
+                # Another process may take the port between its choice and its use.
+                if attempt == _PORT_ATTEMPTS or "address already in use" not in str(error):
+                    raise
+            else:
+                return port
+        raise AssertionError("the last attempt returns or raises")
+
+    def _wait_until_healthy(self, process: ServerProcess, port: int, path: str) -> None:
+        last_seen = "no answer"
+
+        def healthy() -> bool:
+            nonlocal last_seen
+            process.check_running()
+            try:
+                with self._client_of(process.name, port) as client:
+                    status, last_seen = client.request("GET", path)
+            except (OSError, ValueError) as error:
+                # The certificate is not written, or not to its end, or the port is not open yet.
+                last_seen = repr(error)
+                return False
+            return status == 200
+
+        def message() -> str:
+            logs = self._processes.log_tails()
+            return f"{process.name} is not healthy: {last_seen}\n{logs}"
+
+        wait_for(healthy, message, _START_SECONDS)
+
+    def _wait_until_exists(self, path: str) -> None:
+        wait_for(
+            lambda: self.request("GET", path)[0] == 200,
+            lambda: f"{path} does not exist\n{self._processes.log_tails()}",
+            _START_SECONDS,
+        )
+
+    def _client_of(self, name: str, port: int) -> HttpsClient:
+        return HttpsClient(port, self._certificate_file(name).read_text(), self.token)
+
+    def _certificate_file(self, name: str) -> Path:
+        """Return the file with the certificate that the server made, and that of its issuer."""
+        file_name = "apiserver" if name == "kube-apiserver" else name
+        return self.folder / name / f"{file_name}.crt"
+
+    def _write_kubeconfig(self) -> None:
+        certificates = self._certificate_file("kube-apiserver").read_bytes()
+        cluster = {
+            "server": self.server,
+            "certificate-authority-data": base64.b64encode(certificates).decode(),
+        }
+        content = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "test", "cluster": cluster}],
+            "users": [{"name": "admin", "user": {"token": self.token}}],
+            "contexts": [{"name": "test", "context": {"cluster": "test", "user": "admin"}}],
+            "current-context": "test",
+        }
+        self.kubeconfig = self.folder / "kubeconfig"
+        # JSON is YAML too.
+        self.kubeconfig.write_text(json.dumps(content))
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind((LOOPBACK, 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def _new_private_key() -> str:
+    """Return a new private key on the curve P-256 in PEM form.
+
+    The standard library cannot make keys, but this one is a random number in a fixed frame: an
+    ECPrivateKey of RFC 5915 without the optional public key, which readers compute.
+    """
+    group_order = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
+    number = 1 + secrets.randbelow(group_order - 1)
+    version_and_length = bytes.fromhex("30310201010420")
+    curve_name = bytes.fromhex("a00a06082a8648ce3d030107")
+    encoded = base64.encodebytes(version_and_length + number.to_bytes(32, "big") + curve_name)
+    return f"-----BEGIN EC PRIVATE KEY-----\n{encoded.decode()}-----END EC PRIVATE KEY-----\n"
