@@ -1,6 +1,6 @@
 """Write what is generated from the models and the examples, or check that it is up to date.
 
-    python -m scripts.manifests [--check]
+python -m scripts.manifests [--check]
 """
 
 import sys
@@ -83,8 +83,8 @@ def small_federation(name: str, release: str, isolation: str, insecure: bool) ->
 
 def main(check: bool) -> int:
     files = generated()
-    present = {path for path in GOLDEN.rglob("*.yaml")} | {CRD}
-    stale = [path for path in sorted(present - files.keys())]
+    present = {*GOLDEN.rglob("*.yaml"), CRD}
+    stale = sorted(present - files.keys())
     stale += [p for p, text in files.items() if not p.exists() or p.read_text() != text]
     if check:
         for path in stale:

@@ -63,9 +63,9 @@ _PROGRAMS = {
 def binary(name: str) -> Path:
     """Return the path of etcd, kubectl or a kube-* program, building it first if need be."""
     module, package = _PROGRAMS[name]
-    installed = Path(os.environ.get("KUBEBUILDER_ASSETS", os.devnull), name)
-    if os.access(installed, os.X_OK):
-        return installed.resolve()
+    assets = os.environ.get("KUBEBUILDER_ASSETS")
+    if assets and os.access(Path(assets, name), os.X_OK):
+        return Path(assets, name).resolve()
     built = _cache_folder() / "go" / module.digest() / "bin" / name
     if not built.exists():
         with _build_lock():
@@ -181,7 +181,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("name", nargs="+", choices=sorted(_PROGRAMS), metavar="NAME")
     for name in parser.parse_args().name:
-        print(binary(name))
+        try:
+            print(binary(name))
+        except BinaryUnavailableError as error:
+            sys.exit(str(error))
 
 
 if __name__ == "__main__":

@@ -7,11 +7,9 @@ import secrets
 import shlex
 import socket
 import subprocess
-import tempfile
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from .binaries import binary
@@ -20,11 +18,13 @@ from .processes import ProcessGroup, ServerExitedError, ServerProcess
 from .waiting import wait_for
 
 _START_SECONDS = 60.0
+_PROBE_SECONDS = 2.0
+_REQUEST_SECONDS = 30.0
 _KUBECTL_SECONDS = 120.0
 _PORT_ATTEMPTS = 5
 
-# The name must look like host:port; it becomes a socket file in the working folder, where etcd
-# and the apiserver run. So no other process can be in the way of a port, or talk to this etcd.
+# The name must look like host:port; it becomes a socket file in the folder where etcd and the
+# apiserver run. So no other process can be in the way of a port, or talk to this etcd.
 _ETCD_CLIENT_URL = "unix://etcd-client:0"
 _ETCD_PEER_URL = "unix://etcd-peer:0"
 
@@ -50,23 +50,17 @@ class ControlPlane:
     def __enter__(self) -> Self:
         self._find_binaries()
         with ExitStack() as stack:
-            temporary = tempfile.TemporaryDirectory(prefix="flower-operator-")
-            self.folder = Path(stack.enter_context(temporary))
-            self._processes = stack.enter_context(ProcessGroup(self.folder))
+            self._processes = stack.enter_context(ProcessGroup())
+            self.folder = self._processes.folder
             self._start_etcd()
-            self._start_apiserver()
-            stack.callback(self._client.close)
+            self._client = stack.enter_context(self._start_apiserver())
+            self._wait_until_exists("/api/v1/namespaces/default")
             if self._controllers:
                 self._start_controllers()
             self._cleanup = stack.pop_all()
         return self
 
-    def __exit__(
-        self,
-        exception_type: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._cleanup.close()
 
     def request(
@@ -94,7 +88,8 @@ class ControlPlane:
         result = subprocess.run(
             [self._binaries["kubectl"], *arguments],
             env=os.environ | own_settings,
-            input=input,
+            # Never the stdin of the test run, where "-f -" would wait for a human.
+            input=input or "",
             capture_output=True,
             text=True,
             timeout=_KUBECTL_SECONDS,
@@ -135,9 +130,9 @@ class ControlPlane:
             etcd.check_running()
             return client_socket.exists()
 
-        wait_for(listening, etcd.log_tail, _START_SECONDS)
+        wait_for(listening, lambda: f"etcd does not listen\n{etcd.log_tail()}", _START_SECONDS)
 
-    def _start_apiserver(self) -> None:
+    def _start_apiserver(self) -> HttpsClient:
         self.token = secrets.token_hex(16)
         (self.folder / "tokens.csv").write_text(f"{self.token},admin,admin,system:masters\n")
         (self.folder / "service-account.key").write_text(_new_private_key())
@@ -159,8 +154,7 @@ class ControlPlane:
         )
         self.server = f"https://{LOOPBACK}:{port}"
         self._write_kubeconfig()
-        self._client = self._client_of("kube-apiserver", port)
-        self._wait_until_exists("/api/v1/namespaces/default")
+        return self._client_of("kube-apiserver", port, _REQUEST_SECONDS)
 
     def _start_controllers(self) -> None:
         arguments = [f"--kubeconfig={self.kubeconfig}", "--leader-elect=false", *_CLIENT_RATE]
@@ -205,7 +199,7 @@ class ControlPlane:
             nonlocal last_seen
             process.check_running()
             try:
-                with self._client_of(process.name, port) as client:
+                with self._client_of(process.name, port, _PROBE_SECONDS) as client:
                     status, last_seen = client.request("GET", path)
             except (OSError, ValueError) as error:
                 # The certificate is not written, or not to its end, or the port is not open yet.
@@ -226,8 +220,8 @@ class ControlPlane:
             _START_SECONDS,
         )
 
-    def _client_of(self, name: str, port: int) -> HttpsClient:
-        return HttpsClient(port, self._certificate_file(name).read_text(), self.token)
+    def _client_of(self, name: str, port: int, timeout: float) -> HttpsClient:
+        return HttpsClient(port, self._certificate_file(name).read_text(), self.token, timeout)
 
     def _certificate_file(self, name: str) -> Path:
         """Return the file with the certificate that the server made, and that of its issuer."""

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 LOOPBACK = "127.0.0.1"
-_TIMEOUT_SECONDS = 30.0
 
 
 class HttpsClient:
@@ -18,12 +17,12 @@ class HttpsClient:
     The given PEM certificates are the only ones trusted.
     """
 
-    def __init__(self, port: int, certificates: str, token: str) -> None:
+    def __init__(self, port: int, certificates: str, token: str, timeout: float) -> None:
         self._connection = http.client.HTTPSConnection(
             LOOPBACK,
             port,
             context=ssl.create_default_context(cadata=certificates),
-            timeout=_TIMEOUT_SECONDS,
+            timeout=timeout,
         )
         self._token = token
         self._turn = threading.Lock()

@@ -1,15 +1,16 @@
 """Server processes that never outlive the process that started them."""
 
 import subprocess
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 # Reads from a pipe that only the test process holds open for writing. However that process ends,
-# be it by SIGKILL, the pipe closes, the read returns, and the whole process group is killed.
-# Unlike PR_SET_PDEATHSIG this works on every Unix, and from a thread that ends early.
-_GUARDIAN_SCRIPT = "read -r _; kill -9 0"
+# be it by SIGKILL, the pipe closes, the read returns, and the guardian removes the folder and
+# kills its process group, itself included. Unlike PR_SET_PDEATHSIG this works on every Unix, and
+# when the thread that started the servers ends before them.
+_GUARDIAN_SCRIPT = 'read -r _; rm -rf -- "$1"; kill -9 0'
 
 _GRACE_SECONDS = 5.0
 _LOG_TAIL_LINES = 20
@@ -49,39 +50,38 @@ class ServerProcess:
 
 
 class ProcessGroup:
-    """Servers that share a process group of their own, a working folder, and their end."""
+    """Servers that share a process group of their own, a temporary folder, and their end."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    folder: Path
+
+    def __init__(self) -> None:
         self._servers: list[ServerProcess] = []
 
     def __enter__(self) -> Self:
+        self.folder = Path(tempfile.mkdtemp(prefix="flower-operator-"))
         self._guardian = subprocess.Popen(
-            ["/bin/sh", "-c", _GUARDIAN_SCRIPT], stdin=subprocess.PIPE, process_group=0
+            ["/bin/sh", "-c", _GUARDIAN_SCRIPT, "guardian", str(self.folder)],
+            stdin=subprocess.PIPE,
+            process_group=0,
         )
         return self
 
-    def __exit__(
-        self,
-        exception_type: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         try:
             # The last one started needs those before it to end in order.
             for server in reversed(self._servers):
                 server.stop()
         finally:
-            # Closes the pipe: the guardian kills what is left, itself included.
+            # Closes the pipe, upon which the guardian ends what is left.
             self._guardian.communicate()
 
     def start(self, name: str, command: list[str]) -> ServerProcess:
-        """Start a server; what it prints goes to NAME.log in the working folder."""
-        log = self._folder / f"{name}.log"
+        """Start a server; what it prints goes to NAME.log in the folder, where it runs."""
+        log = self.folder / f"{name}.log"
         with log.open("wb") as output:
             process = subprocess.Popen(
                 command,
-                cwd=self._folder,
+                cwd=self.folder,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

@@ -119,6 +119,8 @@ def _expand(node: Schema) -> Schema:
     for key in ("items", "additionalProperties"):
         if key in node:
             result[key] = _expand(node[key])
+    if node.get("format") == "int32":  # a name only to the API server, which checks no range by it
+        result["minimum"], result["maximum"] = INTEGER_RANGES["int32"]
     if not result.get("required", True):
         del result["required"]
     return result
@@ -214,7 +216,7 @@ _QUANTITY = re.compile(QUANTITY)
 
 
 def _check_quantity(value: object) -> object:
-    if type(value) is int or (isinstance(value, str) and _QUANTITY.match(value)):
+    if type(value) is int or (isinstance(value, str) and _QUANTITY.fullmatch(value)):
         return value
     raise PydanticCustomError("quantity", "must be a quantity such as 2, 500m or 1Gi")
 

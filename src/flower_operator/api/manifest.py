@@ -22,8 +22,10 @@ def is_federation(document: Any) -> bool:
 
 def parse(document: Any) -> Federation:
     """The Federation that a document describes, or InvalidFederation with every fault."""
+    if isinstance(document, dict):  # the API server takes no status from a user either
+        document = {key: value for key, value in document.items() if key != "status"}
     try:
-        federation = Federation.model_validate(document)
+        federation = Federation.model_validate(_without_nulls(document))
     except ValidationError as error:
         details = error.errors(include_url=False)
         raise InvalidFederation(explain(each, _fields_beside) for each in details) from None
@@ -33,6 +35,15 @@ def parse(document: Any) -> Federation:
     if problems:
         raise InvalidFederation(problems)
     return federation
+
+
+def _without_nulls(value: Any) -> Any:
+    """A field that is null is a field that is not there: so says the API server."""
+    if isinstance(value, dict):
+        return {key: _without_nulls(child) for key, child in value.items() if child is not None}
+    if isinstance(value, list):
+        return [_without_nulls(child) for child in value]
+    return value
 
 
 def _fields_beside(path: Path) -> Iterable[str]:

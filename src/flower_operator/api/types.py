@@ -76,9 +76,7 @@ class SuperLink(Part):
     superexec_resources: Resources = Field(
         default={}, description="Resources of the SuperExec container."
     )
-    env: EnvVars = Field(
-        default=[], description="Environment of the SuperLink and its SuperExec."
-    )
+    env: EnvVars = Field(default=[], description="Environment of the SuperLink and its SuperExec.")
     extra_args: list[str] = Field(
         default=[], description="Arguments added to the SuperLink's command line."
     )

@@ -36,8 +36,16 @@ def validate(paths: tuple[str, ...]) -> None:
 
 @main.command()
 @PATHS
-@click.option("-n", "--namespace", default="default", show_default=True, help="For Federations that name none.")
-@click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True)
+@click.option(
+    "-n",
+    "--namespace",
+    default="default",
+    show_default=True,
+    help="For Federations that name none.",
+)
+@click.option(
+    "-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True
+)
 @click.option("--all", "everything", is_flag=True, help="Pass other objects through, untouched.")
 def render(paths: tuple[str, ...], namespace: str, output: str, everything: bool) -> None:
     """Print the Kubernetes objects that Federations become."""

@@ -8,8 +8,8 @@ EVERYWHERE = "0.0.0.0"
 LOOPBACK = "127.0.0.1"
 
 # flwr's gRPC health service, plaintext on every release; two commands share a pod's address.
-HEALTH_PORT = 9096
-SUPEREXEC_HEALTH_PORT = 9097
+HEALTH_PORT = 9097
+SUPEREXEC_HEALTH_PORT = 9098
 
 
 @dataclass(frozen=True)

@@ -86,7 +86,10 @@ def _value(
 def _escape(text: str) -> str:
     """Text between TOML's double quotes, free of double quotes itself."""
     return "".join(
-        "\\\\" if c == "\\" else f"\\u{ord(c):04x}" if c == '"' or ord(c) < 32 or ord(c) == 127
+        "\\\\"
+        if c == "\\"
+        else f"\\u{ord(c):04x}"
+        if c == '"' or ord(c) < 32 or ord(c) == 127
         else c
         for c in text
     )

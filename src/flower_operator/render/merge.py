@@ -18,7 +18,9 @@ def merge(kind: str, base: Object, patch: Object) -> Object:
     properties = definitions()[kind].get("properties", {})
     result = dict(base)
     for field, value in patch.items():
-        result[field] = _merge_field(properties[field], base[field], value) if field in base else value
+        result[field] = (
+            _merge_field(properties[field], base[field], value) if field in base else value
+        )
     return result
 
 

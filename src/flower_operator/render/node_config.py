@@ -22,9 +22,7 @@ MOST_BYTES = 1_000_000
 ENVIRONMENT = {
     "index": {
         "name": INDEX,
-        "valueFrom": {
-            "fieldRef": {"fieldPath": "metadata.labels['apps.kubernetes.io/pod-index']"}
-        },
+        "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['apps.kubernetes.io/pod-index']"}},
     },
     "node": {"name": NODE, "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
 }
@@ -77,9 +75,7 @@ def _by_file(federation: Federation, position: int, fixed: dict[str, str]) -> No
     for index in range(pool.replicas or 0):
         own = fixed | {"index": str(index), "partition": str(first + index)}
         files[f"{index}.toml"] = "\n".join(toml.items(pool.node_config, own, {})) + "\n"
-    return NodeConfig(
-        argument=f"{FOLDER}/node.toml", env=[ENVIRONMENT["index"]], files=files
-    )
+    return NodeConfig(argument=f"{FOLDER}/node.toml", env=[ENVIRONMENT["index"]], files=files)
 
 
 def config_map(metadata: Object, config: NodeConfig) -> Object:
@@ -123,9 +119,14 @@ def node_config_problems(federation: Federation, position: int) -> list[Problem]
                 )
     elif "partition" in used and "node" in used and _offset(federation, position):
         problems.append(
-            Problem(join(path), "{partition} and {node} cannot stand in one pool that is not the first")
+            Problem(
+                join(path), "{partition} and {node} cannot stand in one pool that is not the first"
+            )
         )
-    if not problems and sum(map(len, node_config_of(federation, position).files.values())) > MOST_BYTES:
+    if (
+        not problems
+        and sum(map(len, node_config_of(federation, position).files.values())) > MOST_BYTES
+    ):
         problems.append(Problem(join(path), "is too large for that many replicas"))
     return problems
 

@@ -107,7 +107,9 @@ def pod_template(
         },
     }
     template = merge("PodTemplateSpec", base, patch)
-    template["metadata"] = template["metadata"] | {"labels": template["metadata"]["labels"] | labels}
+    template["metadata"] = template["metadata"] | {
+        "labels": template["metadata"]["labels"] | labels
+    }
     return template
 
 
@@ -117,9 +119,7 @@ def template_problems(template: Object, claims: list[Object], where: str) -> lis
     volumes = {volume["name"] for volume in spec["volumes"]}
     names = [claim["metadata"]["name"] for claim in claims]
     problems = [
-        Problem(
-            f"{where}.volumeClaimTemplates", f"two claims have the same name: {name}"
-        )
+        Problem(f"{where}.volumeClaimTemplates", f"two claims have the same name: {name}")
         for name in sorted({name for name in names if names.count(name) > 1})
     ]
     for each in [*spec["containers"], *spec.get("initContainers", [])]:
@@ -146,9 +146,7 @@ def template_problems(template: Object, claims: list[Object], where: str) -> lis
 
 def with_claims(claims: list[Object]) -> list[Object]:
     """The claims as a StatefulSet has them."""
-    return [
-        {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **claim} for claim in claims
-    ]
+    return [{"apiVersion": "v1", "kind": "PersistentVolumeClaim", **claim} for claim in claims]
 
 
 def _writable_mounts(name: str) -> list[Object]:
@@ -156,5 +154,3 @@ def _writable_mounts(name: str) -> list[Object]:
         {"name": SCRATCH, "mountPath": path, "subPath": f"{name}/{folder}"}
         for folder, path in WRITABLE.items()
     ]
-
-

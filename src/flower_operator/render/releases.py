@@ -96,7 +96,10 @@ class _Finder:
         tagged = release_of_image(image)
         if self.version:
             if tagged and tagged.line != self.version.line:
-                self._notice(f"{path}: {image} looks like Flower {tagged}, but spec.version says {self.version}")
+                self._notice(
+                    f"{path}: {image} looks like Flower {tagged}, "
+                    f"but spec.version says {self.version}"
+                )
             return self.version
         if tagged is None:
             self._notice(
@@ -117,7 +120,11 @@ class _Finder:
             return None
         version = parse_release(text)
         if version is None:
-            self.problems[Problem("spec.version", f"{text!r} is no Flower release; write one such as {NEWEST}")] = None
+            self.problems[
+                Problem(
+                    "spec.version", f"{text!r} is no Flower release; write one such as {NEWEST}"
+                )
+            ] = None
             return NEWEST
         self._check("spec.version", version)
         return version
@@ -125,7 +132,9 @@ class _Finder:
     def _check(self, path: str, release: Release) -> None:
         if release < OLDEST:
             self.problems[
-                Problem(path, f"Flower {release} is older than {OLDEST}, the oldest that is known here")
+                Problem(
+                    path, f"Flower {release} is older than {OLDEST}, the oldest that is known here"
+                )
             ] = None
         elif release.line > NEWEST.line:
             self._notice(

@@ -4,8 +4,12 @@ from typing import Any
 
 from ..api.rules import superlink_name
 from ..api.types import Federation
-from ..flower.commands import HEALTH_PORT, SUPEREXEC_HEALTH_PORT
-from ..flower.commands import superexec_arguments, superlink_arguments
+from ..flower.commands import (
+    HEALTH_PORT,
+    SUPEREXEC_HEALTH_PORT,
+    superexec_arguments,
+    superlink_arguments,
+)
 from ..flower.dialects import Dialect
 from . import pods, secrets
 from .facts import Facts

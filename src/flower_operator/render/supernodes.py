@@ -3,8 +3,12 @@
 from typing import Any
 
 from ..api.types import Federation, Pool
-from ..flower.commands import HEALTH_PORT, SUPEREXEC_HEALTH_PORT
-from ..flower.commands import superexec_arguments, supernode_arguments
+from ..flower.commands import (
+    HEALTH_PORT,
+    SUPEREXEC_HEALTH_PORT,
+    superexec_arguments,
+    supernode_arguments,
+)
 from ..flower.dialects import Dialect
 from . import gpus, node_config, pods, secrets
 from .facts import Facts
@@ -36,9 +40,7 @@ def pool_objects(
     return [*objects, _workload(federation, pool, metadata, template)]
 
 
-def _workload(
-    federation: Federation, pool: Pool, metadata: Object, template: Object
-) -> Object:
+def _workload(federation: Federation, pool: Pool, metadata: Object, template: Object) -> Object:
     spec: Object = {
         "selector": {"matchLabels": pool_labels(federation, pool)},
         "template": template,
@@ -104,9 +106,7 @@ def _supernode_container(
     )
 
 
-def _superexec_container(
-    federation: Federation, pool: Pool, releases: PoolReleases
-) -> Object:
+def _superexec_container(federation: Federation, pool: Pool, releases: PoolReleases) -> Object:
     secret = _superexec_secret(federation, releases.clientapp_dialect)
     mounts = [secrets.mount("superexec")] if secret else []
     return pods.container(

@@ -1,0 +1,1 @@
+"""Flower on this machine: real flwr processes, no container, no cluster."""

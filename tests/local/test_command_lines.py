@@ -1,0 +1,237 @@
+"""The rendered command lines of every example, before each release's own parsers."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from flower_operator.api.manifest import parse
+from flower_operator.flower.dialects import Api, Dialect, dialect_of
+from flower_operator.flower.releases import Release
+from flower_operator.local.environments import environment
+from flower_operator.local.expansion import expand
+from flower_operator.render import Facts, render
+from flower_operator.render import releases as render_releases
+from scripts.manifests import EXAMPLES
+from tests.harness.releases import RELEASES
+
+ASK = Path(__file__).with_name("parse_arguments.py")
+COMMANDS = {
+    "superlink": "flower-superlink",
+    "supernode": "flower-supernode",
+    "superexec-serverapp": "flower-superexec",
+    "superexec-clientapp": "flower-superexec",
+}
+VARIABLES = {"FLOWER_INDEX": "1", "FLOWER_NODE_NAME": "node-a"}
+
+
+@pytest.mark.parametrize("release", RELEASES, ids=str)
+def test_every_example_is_accepted_and_understood(release: Release) -> None:
+    (complaints,) = judge(release, [dialect_of(release)])
+    assert not complaints
+
+
+@pytest.mark.parametrize("release", [RELEASES[0], RELEASES[-1]], ids=str)
+def test_a_wrong_flag_in_the_table_is_noticed(release: Release) -> None:
+    changes, dialects = zip(*mutations(dialect_of(release)), strict=True)
+    judgements = judge(release, list(dialects))
+    unnoticed = [change for change, found in zip(changes, judgements, strict=True) if not found]
+    assert not unnoticed
+    assert len(changes) >= 20
+
+
+def mutations(dialect: Dialect) -> Iterator[tuple[str, Dialect]]:
+    """The dialect with one flag renamed, or taken away where a dialect may lack it."""
+    for field in fields(dialect):
+        value = getattr(dialect, field.name)
+        if isinstance(value, str):
+            yield f"{field.name} renamed", replace(dialect, **{field.name: f"{value}-renamed"})
+            if field.type in (str | None, "str | None"):
+                yield f"{field.name} removed", replace(dialect, **{field.name: None})
+        elif isinstance(value, Api):
+            flags = tuple(f"{flag}-renamed" for flag in value.flags)
+            api = replace(value, flags=flags)
+            yield f"{field.name} renamed", replace(dialect, **{field.name: api})
+            other = replace(value, port=value.port + 1)
+            yield f"{field.name} moved", replace(dialect, **{field.name: other})
+
+
+def judge(release: Release, dialects: list[Dialect]) -> list[list[str]]:
+    """What this release's parsers, or what they understood, say against each dialect."""
+    lines = [list(command_lines(release, dialect)) for dialect in dialects]
+    questions = [[COMMANDS[each["container"]], each["arguments"]] for own in lines for each in own]
+    answers = iter(ask(release, questions))
+    return [
+        [text for line in own for text in complain(release, line, next(answers))] for own in lines
+    ]
+
+
+def complain(release: Release, line: dict[str, Any], answer: dict[str, Any]) -> list[str]:
+    if "error" in answer:
+        return [f"{line['container']} {line['arguments']}: {answer['error']}"]
+    documented = answer["parsed"]
+    found = [
+        f"{line['container']}: {flag} is not documented"
+        for flag in line["arguments"]
+        if flag.startswith("--") and flag not in documented
+    ]
+    wanted = meaning(release, line)
+    got = {flag: documented.get(flag) for flag in wanted}
+    if got != wanted:
+        found.append(f"{line['container']}: meant {wanted}, understood {got}")
+    return found
+
+
+def command_lines(release: Release, dialect: Dialect) -> Iterator[dict[str, Any]]:
+    seen = set()
+    for document in variations(release):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(render_releases, "dialect_of", lambda _: dialect)
+            objects = render(parse(document), Facts()).objects
+        for container in containers(objects):
+            arguments = [expand(text, VARIABLES) for text in container["args"]]
+            line = {
+                "container": container["name"],
+                "arguments": arguments,
+                "isolation": document["spec"]["isolationMode"],
+                "insecure": document["spec"]["insecure"],
+            }
+            if (key := json.dumps(line)) not in seen:
+                seen.add(key)
+                yield line
+
+
+def variations(release: Release) -> Iterator[dict[str, Any]]:
+    """Every example at this release, in both isolations, with and without TLS."""
+    for document in example_documents():
+        for isolation in ("process", "subprocess"):
+            for insecure in (True, False):
+                copy = json.loads(document)
+                spec = copy["spec"]
+                spec |= {"version": str(release), "isolationMode": isolation, "insecure": insecure}
+                superexec = "flwr/superexec" if isolation == "process" else None
+                spec["superlink"]["superexecImage"] = superexec
+                for pool in spec["supernodes"]["pools"]:
+                    pool.setdefault("images", {})["superexecClientApp"] = superexec
+                yield copy
+
+
+@cache
+def example_documents() -> tuple[str, ...]:
+    return tuple(
+        json.dumps(document)
+        for path in sorted(EXAMPLES.glob("*.yaml"))
+        for document in yaml.safe_load_all(path.read_text())
+    )
+
+
+def containers(objects: tuple[dict[str, Any], ...]) -> Iterator[dict[str, Any]]:
+    for each in objects:
+        if "template" in each["spec" if "spec" in each else "data"]:
+            yield from each["spec"]["template"]["spec"]["containers"]
+
+
+def meaning(release: Release, line: dict[str, Any]) -> dict[str, Any]:
+    """What flwr must have understood, written down apart from the dialect table."""
+    match line["container"]:
+        case "superlink":
+            return superlink_meaning(release, line)
+        case "supernode":
+            return supernode_meaning(release, line)
+        case _:
+            return superexec_meaning(release, line)
+
+
+def superlink_meaning(release: Release, line: dict[str, Any]) -> dict[str, Any]:
+    insecure, process = line["insecure"], line["isolation"] == "process"
+    files = {"--ssl-ca-certfile": "ca.crt", "--ssl-certfile": "tls.crt", "--ssl-keyfile": "tls.key"}
+    wanted: dict[str, Any] = {
+        "--isolation": line["isolation"],
+        "--insecure": insecure,
+        "--health-server-address": "0.0.0.0:9097",
+    }
+    for name, file in files.items():
+        wanted[name] = None if insecure else f"/etc/flower/tls/{file}"
+    runtime = "0.0.0.0" if process and insecure else "127.0.0.1"
+    if release.minor < 35:
+        wanted["--serverappio-api-address"] = f"{runtime}:9091"
+    elif release.minor < 37:
+        wanted |= {"--host": runtime, "--port": 8000}
+    else:
+        wanted |= {"--host": "0.0.0.0", "--port": 8000}
+    if release.minor < 37:
+        wanted["--control-api-address"] = "0.0.0.0:9093"
+    if release.minor < 40:
+        wanted["--fleet-api-address"] = "0.0.0.0:9092"
+    if release.minor >= 29:
+        secret = process and not insecure
+        wanted["--superexec-auth-secret-file"] = "/etc/flower/superexec/secret" if secret else None
+    if release.minor >= 32:
+        wanted["--disable-runtime-dependency-installation"] = False
+    return wanted
+
+
+def supernode_meaning(release: Release, line: dict[str, Any]) -> dict[str, Any]:
+    insecure = line["insecure"]
+    name = line["arguments"][line["arguments"].index("--superlink") + 1].partition("-superlink.")[0]
+    wanted: dict[str, Any] = {
+        "--superlink": f"{name}-superlink.default.svc:9092",
+        "--isolation": line["isolation"],
+        "--insecure": insecure,
+        "--health-server-address": "0.0.0.0:9097",
+        "--root-certificates": None if insecure else "/etc/flower/ca/ca.crt",
+        "--node-config": NODE_CONFIGS.get(name),
+    }
+    if name == "federation-newest" and "node.toml" not in " ".join(line["arguments"]):
+        wanted["--node-config"] = 'name="hospitals-1" num-partitions=4 partition-id=1'
+    if release.minor < 35:
+        wanted["--clientappio-api-address"] = "127.0.0.1:9094"
+    else:
+        wanted |= {"--host": "127.0.0.1", "--port": 9094}
+    if release.minor >= 29:
+        secret = line["isolation"] == "process" and not insecure
+        wanted["--superexec-auth-secret-file"] = "/etc/flower/superexec/secret" if secret else None
+    return wanted
+
+
+NODE_CONFIGS = {
+    "federation-nodeconfig": 'name="client_default_1" num-partitions=4 partition-id=1',
+    "federation-nodeconfig-daemonset": 'name="client_node-a" node-id="node-a" pool="edge"',
+    "federation-newest": "/etc/flower/node-config/node.toml",
+}
+
+
+def superexec_meaning(release: Release, line: dict[str, Any]) -> dict[str, Any]:
+    plugin = line["container"].removeprefix("superexec-")
+    port = 9094 if plugin == "clientapp" else 9091 if release.minor < 35 else 8000
+    runtime = "--appio-api-address" if release.minor < 36 else "--runtime-api-address"
+    # The SuperLink's port has TLS from 1.37 on; before, and at SuperNodes, the pod's loopback.
+    tls = not line["insecure"] and plugin == "serverapp" and release.minor >= 37
+    wanted: dict[str, Any] = {
+        runtime: f"127.0.0.1:{port}",
+        "--insecure": not tls,
+        "--health-server-address": "0.0.0.0:9098",
+    }
+    if release.minor < 38:
+        wanted["--plugin-type"] = plugin
+    if release.minor >= 30:
+        wanted["--root-certificates"] = "/etc/flower/ca/ca.crt" if tls else None
+    if release.minor >= 29:
+        secret = None if line["insecure"] else "/etc/flower/superexec/secret"
+        wanted["--superexec-auth-secret-file"] = secret
+    return wanted
+
+
+def ask(release: Release, questions: list[Any]) -> list[dict[str, Any]]:
+    python = environment(release) / "bin" / "python"
+    done = subprocess.run(
+        [python, ASK], input=json.dumps(questions), capture_output=True, text=True, check=True
+    )
+    answers: list[dict[str, Any]] = json.loads(done.stdout)
+    return answers
