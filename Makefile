@@ -6,13 +6,16 @@ PYTEST := $(BIN)/python -m pytest
 
 .PHONY: setup demo test test-unit test-local test-cluster check lint lint-fix manifests lock bench clean
 
-setup: $(VENV)/.complete
+setup: $(VENV)/.installed
 
-$(VENV)/.complete: requirements/dev.txt pyproject.toml
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "flower-operator needs Python 3.11 or newer; set PYTHON=")'
+$(VENV)/.installed: $(VENV)/.locked pyproject.toml
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.locked: requirements/dev.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "flower-operator needs Python 3.11 or newer; set PYTHON=")'
 	$(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
 demo: setup

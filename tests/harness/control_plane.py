@@ -147,8 +147,8 @@ class ControlPlane:
             "--service-cluster-ip-range=10.96.0.0/16",
             "--authorization-mode=Node,RBAC",
             "--allow-privileged",
-            # Or it looks for a network interface with a default route, which need not exist. It
-            # cannot be published as the endpoint of the kubernetes Service, being a loopback.
+            # If it is not told, it looks for an interface with a default route, and there may be
+            # none. A loopback address may not be an endpoint of the kubernetes Service, though.
             f"--advertise-address={LOOPBACK}",
             "--endpoint-reconciler-type=none",
         )
@@ -171,7 +171,9 @@ class ControlPlane:
 
     def _start_serving(self, name: str, health_path: str, *arguments: str) -> int:
         """Start a program that serves HTTPS, wait until it is healthy, and return its port."""
-        for attempt in range(1, _PORT_ATTEMPTS + 1):
+        attempts_left = _PORT_ATTEMPTS
+        while True:
+            attempts_left -= 1
             port = _free_port()
             command = [
                 self._binaries[name],
@@ -186,11 +188,10 @@ class ControlPlane:
                 self._wait_until_healthy(process, port, health_path)
             except ServerExitedError as error:
                 # Another process may take the port between its choice and its use.
-                if attempt == _PORT_ATTEMPTS or "address already in use" not in str(error):
+                if attempts_left == 0 or "address already in use" not in str(error):
                     raise
             else:
                 return port
-        raise AssertionError("the last attempt returns or raises")
 
     def _wait_until_healthy(self, process: ServerProcess, port: int, path: str) -> None:
         last_seen = "no answer"

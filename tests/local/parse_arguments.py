@@ -45,7 +45,8 @@ def node_config(text: str) -> dict[str, object]:
     from flwr.common.config import parse_config_args
 
     try:
-        return {"parsed": parse_config_args([text])}
+        with contextlib.redirect_stdout(io.StringIO()):
+            return {"parsed": parse_config_args([text])}
     except Exception as error:
         return {"error": repr(error)}
 

@@ -12,6 +12,8 @@ from .problems import InvalidFederation, Path, Problem, explain, join
 from .rules import RULES
 from .types import GROUP, KIND, Federation
 
+Schema = dict[str, Any]
+
 
 def is_federation(document: Any) -> bool:
     """Whether a document says that it is one of our Federations, of whatever version."""
@@ -25,7 +27,7 @@ def parse(document: Any) -> Federation:
     if isinstance(document, dict):  # the API server takes no status from a user either
         document = {key: value for key, value in document.items() if key != "status"}
     try:
-        federation = Federation.model_validate(_without_nulls(document))
+        federation = Federation.model_validate(_without_nulls(document, _described()))
     except ValidationError as error:
         details = error.errors(include_url=False)
         raise InvalidFederation(explain(each, _fields_beside) for each in details) from None
@@ -37,29 +39,37 @@ def parse(document: Any) -> Federation:
     return federation
 
 
-def _without_nulls(value: Any) -> Any:
-    """A field that is null is a field that is not there: so says the API server."""
+def _without_nulls(value: Any, schema: Schema) -> Any:
+    """A known field that is null is a field that is not there: so says the API server."""
     if isinstance(value, dict):
-        return {key: _without_nulls(child) for key, child in value.items() if child is not None}
+        result = {}
+        for key, child in value.items():
+            own = _child(schema, key)
+            if child is not None or own is None:
+                result[key] = _without_nulls(child, own or {})
+        return result
     if isinstance(value, list):
-        return [_without_nulls(child) for child in value]
+        return [_without_nulls(child, schema.get("items", {})) for child in value]
     return value
+
+
+def _child(schema: Schema, key: str) -> Schema | None:
+    """The schema of a mapping's field, by name or as any field of that mapping."""
+    field: Schema | None = schema.get("properties", {}).get(key, schema.get("additionalProperties"))
+    return field
 
 
 def _fields_beside(path: Path) -> Iterable[str]:
     schema = _described()
     for step in path[:-1]:
-        if isinstance(step, int):
-            schema = schema.get("items", {})
-        else:
-            values = schema.get("additionalProperties", {})
-            schema = schema.get("properties", {}).get(step, values)
+        item = schema.get("items") if isinstance(step, int) else _child(schema, step)
+        schema = item or {}
     fields: dict[str, Any] = schema.get("properties", {})
     return fields
 
 
 @cache
-def _described() -> dict[str, Any]:
+def _described() -> Schema:
     schema = federation_schema()
     schema["properties"]["metadata"] = openapi("FederationMetadata")
     return schema

@@ -12,7 +12,7 @@ PATHS = click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(__version__, message="%(prog)s %(version)s")
+@click.version_option(__version__, prog_name="flower-operator", message="%(prog)s %(version)s")
 def main() -> None:
     """Run Flower federations from one manifest."""
 

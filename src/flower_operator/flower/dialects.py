@@ -6,6 +6,7 @@ changed anything, and one run of the tests.
 """
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Literal
 
 from .releases import NEWEST, OLDEST, Release
@@ -101,6 +102,7 @@ def _dialects() -> tuple[Dialect, ...]:
 DIALECTS = _dialects()
 
 
+@lru_cache(maxsize=256)
 def dialect_of(release: Release) -> Dialect:
     """The dialect that a release speaks; a release newer than any known, the newest."""
     return max((d for d in DIALECTS if d.since <= release), key=lambda dialect: dialect.since)

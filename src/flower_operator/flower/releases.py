@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 
 @dataclass(frozen=True, order=True)
@@ -22,7 +23,7 @@ class Release:
 OLDEST = Release(1, 23)
 NEWEST = Release(1, 41)
 
-_VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?(?:[-+.].*)?", re.ASCII)
+_VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?(?:[-+][\w.+-]+|\.?(?:dev|rc|a|b)\d*)?", re.ASCII)
 
 
 def parse_release(text: str) -> Release | None:
@@ -47,6 +48,7 @@ def is_official(image: str) -> bool:
     return len(path) >= 2 and path[-2] == "flwr"
 
 
+@lru_cache(maxsize=1024)
 def release_of_image(image: str) -> Release | None:
     """The Flower release that an image's tag names.
 

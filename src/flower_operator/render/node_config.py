@@ -48,34 +48,46 @@ def node_config_of(federation: Federation, position: int) -> NodeConfig:
     pool = federation.spec.supernodes.pools[position]
     if not pool.node_config:
         return NodeConfig()
-    used = _placeholders(pool)
-    fixed = {"pool": pool.name}
+    if _needs_files(federation, position):
+        files = {
+            f"{index}.toml": _file(federation, position, index)
+            for index in range(pool.replicas or 0)
+        }
+        return NodeConfig(f"{FOLDER}/node.toml", [ENVIRONMENT["index"]], files)
     late = {"node": f"$({NODE})"}
     if federation.spec.mode == "StatefulSet":
-        late["index"] = f"$({INDEX})"
-        fixed["replicas"] = str(pool.replicas)
-        fixed["partitions"] = str(_total(federation))
-        if "partition" in used and _offset(federation, position):
-            return _by_file(federation, position, fixed)
-        late["partition"] = late["index"]
-    text = toml.items(
-        pool.node_config, fixed, late, integers=("index", "partition"), literal=_escape
+        late["index"] = late["partition"] = f"$({INDEX})"
+    pairs = toml.items(
+        pool.node_config,
+        _fixed(federation, pool),
+        late,
+        integers=("index", "partition"),
+        literal=_escape,
     )
-    needs = {"index" if name == "partition" else name for name in used}
+    needs = {"index" if name == "partition" else name for name in _placeholders(pool)}
     env = [variable for name, variable in ENVIRONMENT.items() if name in needs]
-    return NodeConfig(argument=" ".join(text), env=env)
+    return NodeConfig(" ".join(pairs), env)
 
 
-def _by_file(federation: Federation, position: int, fixed: dict[str, str]) -> NodeConfig:
+def _needs_files(federation: Federation, position: int) -> bool:
     """Kubernetes can put an ordinal into an argument but cannot add to it, so each pod of a
     pool that begins at another partition than 0 mounts the file of its own ordinal."""
     pool = federation.spec.supernodes.pools[position]
-    first = _offset(federation, position)
-    files = {}
-    for index in range(pool.replicas or 0):
-        own = fixed | {"index": str(index), "partition": str(first + index)}
-        files[f"{index}.toml"] = "\n".join(toml.items(pool.node_config, own, {})) + "\n"
-    return NodeConfig(argument=f"{FOLDER}/node.toml", env=[ENVIRONMENT["index"]], files=files)
+    return "partition" in _placeholders(pool) and _offset(federation, position) > 0
+
+
+def _file(federation: Federation, position: int, index: int) -> str:
+    pool = federation.spec.supernodes.pools[position]
+    own = {"index": str(index), "partition": str(_offset(federation, position) + index)}
+    return "\n".join(toml.items(pool.node_config, _fixed(federation, pool) | own, {})) + "\n"
+
+
+def _fixed(federation: Federation, pool: Pool) -> dict[str, str]:
+    fixed = {"pool": pool.name}
+    if federation.spec.mode == "StatefulSet":
+        total = _offset(federation, len(federation.spec.supernodes.pools))
+        fixed |= {"replicas": str(pool.replicas), "partitions": str(total)}
+    return fixed
 
 
 def config_map(metadata: Object, config: NodeConfig) -> Object:
@@ -117,17 +129,14 @@ def node_config_problems(federation: Federation, position: int) -> list[Problem]
                         f"{{{name}}} is not to be had in DaemonSet mode; use {{node}} or {{pool}}",
                     )
                 )
-    elif "partition" in used and "node" in used and _offset(federation, position):
-        problems.append(
-            Problem(
-                join(path), "{partition} and {node} cannot stand in one pool that is not the first"
-            )
-        )
-    if (
-        not problems
-        and sum(map(len, node_config_of(federation, position).files.values())) > MOST_BYTES
-    ):
-        problems.append(Problem(join(path), "is too large for that many replicas"))
+    elif not problems and _needs_files(federation, position):
+        if "node" in used:
+            reason = "{partition} and {node} cannot stand together in a pool behind the first"
+            problems.append(Problem(join(path), reason))
+        last = _file(federation, position, (pool.replicas or 1) - 1)
+        if len(last.encode()) * (pool.replicas or 1) > MOST_BYTES:
+            reason = f"is too long for {pool.replicas} replicas with a {{partition}} each"
+            problems.append(Problem(join(path), reason))
     return problems
 
 
@@ -150,10 +159,6 @@ def _placeholders(pool: Pool) -> set[str]:
 def _offset(federation: Federation, position: int) -> int:
     """The partition of a pool's first SuperNode: pools are numbered one after the other."""
     return sum(pool.replicas or 0 for pool in federation.spec.supernodes.pools[:position])
-
-
-def _total(federation: Federation) -> int:
-    return _offset(federation, len(federation.spec.supernodes.pools))
 
 
 def _escape(text: str) -> str:

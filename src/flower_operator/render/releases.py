@@ -107,8 +107,7 @@ class _Finder:
                 "spec.version says it for sure"
             )
             return usual
-        self._check(path, tagged)
-        return tagged
+        return self._checked(path, tagged)
 
     def compare(self, path: str, mismatch: str | None) -> None:
         if mismatch:
@@ -126,10 +125,9 @@ class _Finder:
                 )
             ] = None
             return NEWEST
-        self._check("spec.version", version)
-        return version
+        return self._checked("spec.version", version)
 
-    def _check(self, path: str, release: Release) -> None:
+    def _checked(self, path: str, release: Release) -> Release:
         if release < OLDEST:
             self.problems[
                 Problem(
@@ -141,6 +139,7 @@ class _Finder:
                 f"{path}: Flower {release} is newer than {NEWEST}, the newest that is known here; "
                 f"it is run like {NEWEST}"
             )
+        return max(release, OLDEST)
 
     def _notice(self, text: str) -> None:
         self.notices[text] = None

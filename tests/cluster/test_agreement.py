@@ -1,0 +1,197 @@
+"""The models and the API server must agree on every manifest, good or broken."""
+
+import json
+from collections import Counter
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from flower_operator.api.manifest import parse
+from flower_operator.api.problems import InvalidFederation
+from tests.cluster.test_crd import FEDERATIONS, STRICT
+from tests.harness.control_plane import ControlPlane
+
+Document = dict[str, Any]
+
+words = st.text("abz09-. /{}A_é\n", max_size=8)
+names = st.from_regex(r"[a-z]([-a-z0-9]{0,6}[a-z0-9])?", fullmatch=True)
+env = st.lists(st.fixed_dictionaries({"name": names}, optional={"value": words}), max_size=3)
+quantities = st.sampled_from(["100m", "1", 2, "1Gi", "0.5", "1e3"])
+resources = st.dictionaries(
+    st.sampled_from(["limits", "requests"]),
+    st.dictionaries(st.sampled_from(["cpu", "memory", "nvidia.com/gpu"]), quantities),
+)
+volumes = st.lists(
+    st.one_of(
+        st.fixed_dictionaries({"name": names, "emptyDir": st.just({})}),
+        st.fixed_dictionaries({"name": names, "secret": st.just({"secretName": "s"})}),
+    ),
+    max_size=2,
+)
+pod_templates = st.fixed_dictionaries(
+    {},
+    optional={
+        "metadata": st.fixed_dictionaries({}, optional={"labels": st.just({"a": "b"})}),
+        "spec": st.fixed_dictionaries(
+            {},
+            optional={
+                "nodeSelector": st.dictionaries(names, names, max_size=2),
+                "tolerations": st.just([{"operator": "Exists", "tolerationSeconds": 5}]),
+                "containers": st.just([{"name": "x", "ports": [{"containerPort": 80}]}]),
+                "priority": st.sampled_from([0, 2**31 - 1, 2**31]),
+            },
+        ),
+    },
+)
+gpus = st.fixed_dictionaries(
+    {},
+    optional={
+        "enabled": st.booleans(),
+        "vendor": st.sampled_from(["nvidia", "amd", "intel"]),
+        "count": st.integers(0, 3),
+        "mountAll": st.booleans(),
+    },
+)
+images = st.fixed_dictionaries(
+    {}, optional={"supernode": words, "superexecClientApp": st.sampled_from(["", "img"])}
+)
+pools = st.fixed_dictionaries(
+    {"name": st.one_of(names, words)},
+    optional={
+        "replicas": st.integers(0, 3),
+        "images": images,
+        "gpu": gpus,
+        "supernodeResources": resources,
+        "podTemplate": pod_templates,
+        "extraArgs": st.lists(words, max_size=2),
+        "env": env,
+        "volumes": volumes,
+        "nodeConfig": st.dictionaries(words, words, max_size=2),
+    },
+)
+services = st.fixed_dictionaries(
+    {},
+    optional={
+        "type": st.sampled_from(["ClusterIP", "NodePort", "LoadBalancer", "ExternalName"]),
+        "ports": st.dictionaries(
+            st.sampled_from(["grpc", "serverAppIO", "extra"]), st.sampled_from([0, 1, 65535, 65536])
+        ),
+        "labels": st.dictionaries(names, names, max_size=1),
+    },
+)
+superlinks = st.fixed_dictionaries(
+    {"image": st.sampled_from(["", "flwr/superlink:1.25.0"])},
+    optional={
+        "superexecImage": st.sampled_from(["", "img"]),
+        "resources": resources,
+        "env": env,
+        "podTemplate": pod_templates,
+        "volumes": volumes,
+        "service": services,
+    },
+)
+specs = st.fixed_dictionaries(
+    {
+        "mode": st.sampled_from(["DaemonSet", "StatefulSet"]),
+        "isolationMode": st.sampled_from(["process", "subprocess"]),
+        "superlink": superlinks,
+        "supernodes": st.fixed_dictionaries(
+            {"image": st.just("flwr/supernode:1.25.0"), "pools": st.lists(pools, max_size=3)},
+            optional={"env": env},
+        ),
+    },
+    optional={"version": st.sampled_from(["", "1.25.0"]), "insecure": st.booleans()},
+)
+# No whole number written as a float: kubectl sends it as an integer.
+anything = st.recursive(
+    st.one_of(
+        st.none(), st.booleans(), st.integers(), st.just(0.5), words, st.sampled_from(["process"])
+    ),
+    lambda inner: st.one_of(st.lists(inner, max_size=2), st.dictionaries(names, inner, max_size=2)),
+    max_leaves=4,
+)
+
+
+def places(value: Any) -> list[tuple[Any, Any]]:
+    """Every container in a document with each of its keys."""
+    pairs = value.items() if isinstance(value, dict) else enumerate(value)
+    found = []
+    for key, child in list(pairs):
+        found.append((value, key))
+        if isinstance(child, dict | list):
+            found += places(child)
+    return found
+
+
+@st.composite
+def manifests(draw: st.DrawFn) -> Document:
+    """Sound ones first, since few random ones are; then up to two fields changed."""
+    spec: Document = json.loads(json.dumps(draw(specs)))
+    if draw(st.sampled_from([True, True, True, False])):
+        make_sound(spec)
+    for _ in range(draw(st.sampled_from([0, 0, 1, 1, 2]))):
+        container, key = draw(st.sampled_from(places({"spec": spec})))
+        match draw(st.sampled_from(["set", "set", "add", "remove"])):
+            case "set":
+                container[key] = draw(anything)
+            case "remove" if isinstance(container, dict):
+                del container[key]
+            case _ if isinstance(container, dict):
+                container[draw(names)] = draw(anything)
+        if not isinstance(spec, dict) or not spec:
+            break
+    return {
+        "apiVersion": "flwr.exalsius.ai/v1",
+        "kind": "Federation",
+        "metadata": {"name": draw(st.sampled_from(["agreement", "a" * 40, "a" * 54]))},
+        "spec": spec,
+    }
+
+
+def make_sound(spec: Document) -> None:
+    """Mend what the rules ask for, so that many manifests are accepted."""
+    process = spec["isolationMode"] == "process"
+    spec.pop("version", None)
+    spec["superlink"] |= {"image": "img", "superexecImage": "img" if process else ""}
+    spec["superlink"].pop("service", None)
+    pools = spec["supernodes"]["pools"] or [{}]
+    for position, pool in enumerate(pools):
+        pool |= {"name": f"pool-{position}", "images": {}, "gpu": {}}
+        if process:
+            pool["images"]["superexecClientApp"] = "img"
+        if spec["mode"] == "StatefulSet":
+            pool["replicas"] = 1
+        else:
+            pool.pop("replicas", None)
+    spec["supernodes"]["pools"] = pools
+
+
+def test_both_accept_or_both_refuse(control_plane: ControlPlane) -> None:
+    verdicts: Counter[bool] = Counter()
+
+    @settings(
+        max_examples=800,
+        derandomize=True,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    )
+    @given(manifests())
+    def compare(document: Document) -> None:
+        status, answer = control_plane.request("POST", f"{FEDERATIONS}?{STRICT}", document)
+        assert status in (201, 400, 422), answer
+        try:
+            parse(document)
+            problems = ""
+        except InvalidFederation as error:
+            problems = str(error)
+        verdicts[status == 201] += 1
+        if status == 201:
+            assert not problems, f"the API server accepts it, the models say: {problems}"
+        else:
+            assert problems, f"the models accept it, the API server says: {answer['message']}"
+
+    compare()
+    assert verdicts.total() >= 500
+    assert min(verdicts[True], verdicts[False]) >= 100, verdicts
+    print(f"agreed on {verdicts[True]} accepted and {verdicts[False]} refused manifests")

@@ -1,0 +1,246 @@
+"""The CRD on a real API server: it goes in, it refuses, it accepts, it prints."""
+
+import json
+from typing import Any
+
+import pytest
+import yaml
+
+from flower_operator.api.manifest import parse
+from flower_operator.render import Facts, render
+from scripts.kubernetes_schema import TARGET, collect, dumps
+from scripts.manifests import CRD, EXAMPLES
+from tests.harness.control_plane import ControlPlane
+
+STRICT = "fieldValidation=Strict&dryRun=All"
+FEDERATIONS = "/apis/flwr.exalsius.ai/v1/namespaces/default/federations"
+
+Document = dict[str, Any]
+
+
+def documents() -> list[Document]:
+    return [
+        document
+        for path in sorted(EXAMPLES.glob("*.yaml"))
+        for document in yaml.safe_load_all(path.read_text())
+    ]
+
+
+def federation(mode: str = "StatefulSet", isolation: str = "subprocess") -> Document:
+    process = isolation == "process"
+    pool: Document = {"name": "default", "images": {}}
+    if mode == "StatefulSet":
+        pool["replicas"] = 2
+    if process:
+        pool["images"]["superexecClientApp"] = "flwr/superexec:1.25.0"
+    superlink = {"image": "flwr/superlink:1.25.0"}
+    if process:
+        superlink["superexecImage"] = "flwr/superexec:1.25.0"
+    return {
+        "apiVersion": "flwr.exalsius.ai/v1",
+        "kind": "Federation",
+        "metadata": {"name": "example"},
+        "spec": {
+            "mode": mode,
+            "isolationMode": isolation,
+            "superlink": superlink,
+            "supernodes": {"image": "flwr/supernode:1.25.0", "pools": [pool]},
+        },
+    }
+
+
+def refusal(control_plane: ControlPlane, document: Document) -> str:
+    status, answer = control_plane.request("POST", f"{FEDERATIONS}?{STRICT}", document)
+    assert status in (400, 422), answer
+    message: str = answer["message"]
+    return message
+
+
+def test_plain_kubectl_apply_updates_the_crd(control_plane: ControlPlane) -> None:
+    again = control_plane.kubectl("apply", "-f", str(CRD))
+    assert "unchanged" in again.stdout
+    assert CRD.stat().st_size < 262_144
+
+
+def test_the_committed_schema_is_what_this_api_server_publishes(
+    control_plane: ControlPlane,
+) -> None:
+    published = control_plane.kubectl("get", "--raw", "/openapi/v2").stdout
+    assert dumps(collect(json.loads(published)["definitions"])) == TARGET.read_text()
+
+
+def no_pool(document: Document) -> None:
+    document["spec"]["supernodes"]["pools"] = []
+
+
+def set_replicas(document: Document) -> None:
+    document["spec"]["supernodes"]["pools"][0]["replicas"] = 1
+
+
+def drop_replicas(document: Document) -> None:
+    del document["spec"]["supernodes"]["pools"][0]["replicas"]
+
+
+def drop_superexec(document: Document) -> None:
+    del document["spec"]["superlink"]["superexecImage"]
+
+
+def drop_client_superexec(document: Document) -> None:
+    del document["spec"]["supernodes"]["pools"][0]["images"]
+
+
+def set_superexec(document: Document) -> None:
+    document["spec"]["superlink"]["superexecImage"] = "flwr/superexec:1.25.0"
+
+
+def set_client_superexec(document: Document) -> None:
+    document["spec"]["supernodes"]["pools"][0]["images"]["superexecClientApp"] = "x"
+
+
+def mount_all(document: Document) -> None:
+    document["spec"]["supernodes"]["pools"][0]["gpu"] = {"enabled": True, "mountAll": True}
+
+
+def long_names(document: Document) -> None:
+    document["spec"]["supernodes"]["pools"][0]["name"] = "p" * 50
+
+
+@pytest.mark.parametrize(
+    ("start", "change", "message"),
+    [
+        (
+            federation(),
+            no_pool,
+            "spec.supernodes.pools must contain at least one pool",
+        ),
+        (
+            federation("DaemonSet"),
+            set_replicas,
+            "replicas must not be set for pools when mode is DaemonSet",
+        ),
+        (
+            federation(),
+            drop_replicas,
+            "replicas must be set (>=1) for every pool when mode is StatefulSet",
+        ),
+        (
+            federation(isolation="process"),
+            drop_superexec,
+            "spec.superlink.superexecImage is required when isolationMode=process",
+        ),
+        (
+            federation(isolation="process"),
+            drop_client_superexec,
+            "spec.supernodes.pools[*].images.superexecClientApp is required when "
+            "isolationMode=process",
+        ),
+        (
+            federation(),
+            set_superexec,
+            "spec.superlink.superexecImage must be empty when isolationMode=subprocess",
+        ),
+        (
+            federation(),
+            set_client_superexec,
+            "spec.supernodes.pools[*].images.superexecClientApp must be empty when "
+            "isolationMode=subprocess",
+        ),
+        (
+            federation(),
+            mount_all,
+            "spec.supernodes.pools[*].gpu.vendor is required when gpu.mountAll=true",
+        ),
+        (
+            federation(),
+            long_names,
+            "names are too long: <name>-supernode-<pool> may have 63 characters, "
+            "52 in StatefulSet mode",
+        ),
+    ],
+)
+def test_a_broken_rule_is_refused_in_these_words(
+    control_plane: ControlPlane, start: Document, change: Any, message: str
+) -> None:
+    document = json.loads(json.dumps(start))
+    change(document)
+    assert message in refusal(control_plane, document)
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"podTemplate": {"spec": {"nodeSelectr": {"a": "b"}}}}, "podTemplate.spec.nodeSelectr"),
+        ({"podTemplate": {"spec": {"hostNetwork": "yes"}}}, "podTemplate.spec.hostNetwork"),
+        ({"env": [{"nam": "A"}]}, "env[0].nam"),
+        ({"volumes": [{"name": "v", "emptyDir": {"sizeLimt": "1Gi"}}]}, "emptyDir.sizeLimt"),
+        ({"volumes": [{"name": "v", "emptyDir": {"sizeLimit": []}}]}, "emptyDir.sizeLimit"),
+        ({"podTemplate": {"spec": {"affinity": {"nodeAfinity": {}}}}}, "affinity.nodeAfinity"),
+        (
+            {"podTemplate": {"spec": {"tolerations": [{"tolerationSeconds": "5"}]}}},
+            "tolerations[0].tolerationSeconds",
+        ),
+        ({"resources": {"limits": {"cpu": "lots"}}}, "resources.limits.cpu"),
+        (
+            {"volumeClaimTemplates": [{"metadata": {"name": "x"}, "spec": {"storage": 1}}]},
+            "volumeClaimTemplates[0].spec.storage",
+        ),
+    ],
+)
+def test_a_misspelt_or_mistyped_pod_field_is_refused_by_name(
+    control_plane: ControlPlane, fields: Document, named: str
+) -> None:
+    document = federation()
+    document["spec"]["superlink"] |= fields
+    assert named in refusal(control_plane, document)
+
+
+@pytest.mark.parametrize("document", documents(), ids=lambda d: d["metadata"]["name"])
+def test_an_example_and_all_that_it_becomes_are_accepted(
+    control_plane: ControlPlane, document: Document
+) -> None:
+    answer = control_plane.kubectl(
+        "apply", "--server-side", "--validate=strict", "-f", "-", input=json.dumps(document)
+    )
+    assert "serverside-applied" in answer.stdout
+    for rendered in render(parse(document), Facts()).objects:
+        path = apply_path(rendered)
+        status, applied = control_plane.request(
+            "PATCH",
+            f"{path}?fieldManager=test&force=true&{STRICT}",
+            rendered,
+            {"Content-Type": "application/apply-patch+yaml"},
+        )
+        assert status in (200, 201), applied
+        # Quantities come back in another spelling of the same amount.
+        lost = [path for path in missing(rendered, applied) if ".resources." not in path]
+        assert not lost, "the API server did not keep all that was sent"
+
+
+def apply_path(rendered: Document) -> str:
+    metadata = rendered["metadata"]
+    api = "/api/v1" if rendered["apiVersion"] == "v1" else f"/apis/{rendered['apiVersion']}"
+    plural = f"{rendered['kind'].lower()}s"
+    return f"{api}/namespaces/{metadata['namespace']}/{plural}/{metadata['name']}"
+
+
+def missing(sent: Any, kept: Any) -> list[str]:
+    """The paths of what was sent and is not there, or not the same."""
+    if isinstance(sent, dict):
+        if not isinstance(kept, dict):
+            return [""]
+        return [f".{k}{p}" for k, v in sent.items() for p in missing(v, kept.get(k))]
+    if isinstance(sent, list):
+        if not isinstance(kept, list) or len(sent) != len(kept):
+            return [""]
+        pairs = enumerate(zip(sent, kept, strict=True))
+        return [f"[{at}]{p}" for at, (one, other) in pairs for p in missing(one, other)]
+    return [] if sent == kept else [""]
+
+
+def test_kubectl_prints_the_documented_columns(control_plane: ControlPlane) -> None:
+    control_plane.kubectl("apply", "-f", str(EXAMPLES / "federation-statefulset-process.yaml"))
+    heading, row = control_plane.kubectl(
+        "get", "fedf", "federation-statefulset-process"
+    ).stdout.splitlines()
+    assert heading.split() == ["NAME", "MODE", "ISOLATION", "SUPERNODES", "READY", "AGE"]
+    assert row.split()[:3] == ["federation-statefulset-process", "StatefulSet", "process"]

@@ -1,0 +1,124 @@
+"""YAML as kubectl reads it, and nothing that breaks the reader."""
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from flower_operator.api.documents import UnreadableYaml, read_documents
+from flower_operator.api.manifest import parse
+from flower_operator.api.problems import InvalidFederation
+from flower_operator.render import Facts, render
+from tests.unit.federations import document
+
+
+def test_several_documents_and_empty_ones() -> None:
+    assert read_documents("---\na: 1\n---\n---\nb: [x]\n") == [{"a": 1}, {"b": ["x"]}]
+
+
+def test_a_date_stays_text_and_a_number_key_becomes_text() -> None:
+    assert read_documents("{a: 2026-01-01, 1: x, true: y}") == [
+        {"a": "2026-01-01", "1": "x", "true": "y"}
+    ]
+
+
+def test_merge_keys_work() -> None:
+    assert read_documents("a: &a {x: 1}\nb: {<<: *a, y: 2}") == [
+        {"a": {"x": 1}, "b": {"x": 1, "y": 2}}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a: 1\na: 2", "line 2, column 1: the key 'a' is there twice"),
+        ("a: [1", "line 2, column 1: did not find expected ',' or ']'"),
+        ("? [a]\n: b", "a key must be a string"),
+        ("a: !!python/object:os.system x", "could not determine a constructor"),
+        ("a: !!binary aGk=", "holds a value of a type JSON has not: bytes"),
+        ("a: &a [*a]", "is too large or too deep"),
+    ],
+)
+def test_what_cannot_be_read_is_said_with_its_place(text: str, said: str) -> None:
+    with pytest.raises(UnreadableYaml) as caught:
+        read_documents(text)
+    assert said in str(caught.value)
+
+
+def test_aliases_cannot_blow_a_document_up() -> None:
+    lines = ["a0: &a0 [x, x]"] + [f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]" for n in range(1, 40)]
+    with pytest.raises(UnreadableYaml):
+        read_documents("\n".join(lines))
+
+
+scalars = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=20))
+values = st.recursive(
+    scalars,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=8), inner, max_size=3)
+    ),
+    max_leaves=10,
+)
+SOUND = yaml.safe_dump(document())
+
+
+def outcome(text: str) -> str:
+    """Objects or problems: anything else is an error of ours."""
+    try:
+        for each in read_documents(text):
+            render(parse(each), Facts())
+    except UnreadableYaml as error:
+        assert str(error)
+        return "unreadable"
+    except InvalidFederation as error:
+        assert error.problems
+        assert all(problem.message for problem in error.problems)
+        return "invalid"
+    return "rendered"
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.one_of(st.text(), st.text("{}[]&*!|>-:?#'\"%@`, \n\tab01")))
+def test_any_text_gives_objects_or_problems(text: str) -> None:
+    assert outcome(text)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(values)
+def test_any_value_gives_objects_or_problems(value: object) -> None:
+    assert outcome(yaml.safe_dump(value, allow_unicode=True))
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.data())
+def test_a_damaged_manifest_gives_objects_or_problems(data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, len(SOUND)))
+    length = data.draw(st.integers(0, 10))
+    piece = data.draw(st.text("{}[]&*!|>-:?#'\"%@`, \n\tab01", max_size=10))
+    assert outcome(SOUND[:at] + piece + SOUND[at + length :])
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.data())
+def test_a_manifest_with_any_value_anywhere_gives_objects_or_problems(data: st.DataObject) -> None:
+    manifest = document(superlink={"service": {"ports": {}}}, pool={"gpu": {}, "nodeConfig": {}})
+    path = data.draw(
+        st.sampled_from(
+            [
+                ("spec",),
+                ("spec", "version"),
+                ("spec", "superlink", "podTemplate"),
+                ("spec", "superlink", "service", "ports", "grpc"),
+                ("spec", "supernodes", "pools"),
+                ("spec", "supernodes", "pools", 0, "nodeConfig"),
+                ("spec", "supernodes", "pools", 0, "volumes"),
+                ("metadata",),
+                ("metadata", "namespace"),
+            ]
+        )
+    )
+    place = manifest
+    for step in path[:-1]:
+        place = place[step]  # type: ignore[index]
+    place[path[-1]] = data.draw(values)
+    assert outcome(yaml.safe_dump(manifest, allow_unicode=True))
