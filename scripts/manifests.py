@@ -5,6 +5,7 @@ python -m scripts.manifests [--check]
 
 import sys
 from pathlib import Path
+from typing import Any
 
 from flower_operator.api.crd import custom_resource_definition
 from flower_operator.api.documents import read_documents
@@ -13,11 +14,13 @@ from flower_operator.api.types import Federation
 from flower_operator.cli.output import crd_to_yaml, to_yaml
 from flower_operator.flower.dialects import DIALECTS
 from flower_operator.render import Facts, render
+from scripts.reference import reference
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
 GOLDEN = ROOT / "tests/unit/golden"
 CRD = ROOT / "dist/crd.yaml"
+REFERENCE = ROOT / "docs/reference/federation.md"
 
 
 def examples() -> dict[str, list[Federation]]:
@@ -30,7 +33,7 @@ def examples() -> dict[str, list[Federation]]:
 
 def generated() -> dict[Path, str]:
     """Every generated file and what it should hold."""
-    files = {CRD: crd_to_yaml(custom_resource_definition())}
+    files = {CRD: crd_to_yaml(custom_resource_definition()), REFERENCE: reference()}
     for name, federations in examples().items():
         objects = [each for one in federations for each in render(one, Facts()).objects]
         files[GOLDEN / "examples" / name] = to_yaml(objects)
@@ -41,7 +44,7 @@ def generated() -> dict[Path, str]:
 
 def _dialect_golden(release: str) -> str:
     """The objects of one small Federation in every form that a dialect can take."""
-    objects = []
+    objects: list[dict[str, Any]] = []
     for isolation in ("process", "subprocess"):
         for insecure in (True, False):
             name = f"{isolation}-{'insecure' if insecure else 'tls'}"
@@ -83,7 +86,7 @@ def small_federation(name: str, release: str, isolation: str, insecure: bool) ->
 
 def main(check: bool) -> int:
     files = generated()
-    present = {*GOLDEN.rglob("*.yaml"), CRD}
+    present = set(GOLDEN.rglob("*.yaml"))
     stale = sorted(present - files.keys())
     stale += [p for p, text in files.items() if not p.exists() or p.read_text() != text]
     if check:

@@ -42,7 +42,7 @@ def ask(command: str, arguments: list[str]) -> dict[str, object]:
 
 def node_config(text: str) -> dict[str, object]:
     """What a ClientApp will see of this --node-config."""
-    from flwr.common.config import parse_config_args
+    from flwr.common.config import parse_config_args  # type: ignore[import-not-found]
 
     try:
         with contextlib.redirect_stdout(io.StringIO()):

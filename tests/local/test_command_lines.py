@@ -51,15 +51,17 @@ def mutations(dialect: Dialect) -> Iterator[tuple[str, Dialect]]:
     for field in fields(dialect):
         value = getattr(dialect, field.name)
         if isinstance(value, str):
-            yield f"{field.name} renamed", replace(dialect, **{field.name: f"{value}-renamed"})
+            yield changed(dialect, field.name, f"{value}-renamed")
             if field.type in (str | None, "str | None"):
-                yield f"{field.name} removed", replace(dialect, **{field.name: None})
+                yield changed(dialect, field.name, None)
         elif isinstance(value, Api):
             flags = tuple(f"{flag}-renamed" for flag in value.flags)
-            api = replace(value, flags=flags)
-            yield f"{field.name} renamed", replace(dialect, **{field.name: api})
-            other = replace(value, port=value.port + 1)
-            yield f"{field.name} moved", replace(dialect, **{field.name: other})
+            yield changed(dialect, field.name, replace(value, flags=flags))
+            yield changed(dialect, field.name, replace(value, port=value.port + 1))
+
+
+def changed(dialect: Dialect, field: str, value: Any) -> tuple[str, Dialect]:
+    return f"{field} = {value}", replace(dialect, **{field: value})
 
 
 def judge(release: Release, dialects: list[Dialect]) -> list[list[str]]:

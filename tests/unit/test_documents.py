@@ -1,5 +1,7 @@
 """YAML as kubectl reads it, and nothing that breaks the reader."""
 
+from typing import Any
+
 import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
@@ -117,8 +119,8 @@ def test_a_manifest_with_any_value_anywhere_gives_objects_or_problems(data: st.D
             ]
         )
     )
-    place = manifest
+    place: Any = manifest
     for step in path[:-1]:
-        place = place[step]  # type: ignore[index]
+        place = place[step]
     place[path[-1]] = data.draw(values)
     assert outcome(yaml.safe_dump(manifest, allow_unicode=True))

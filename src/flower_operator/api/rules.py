@@ -31,9 +31,10 @@ class Rule:
     """Yields the path of each field that breaks the rule."""
 
 
-def validations() -> list[dict[str, Any]]:
+def validations() -> dict[str, Any]:
     """The rules as the API server reads them."""
-    return [{"rule": rule.cel, "message": rule.message} for rule in RULES]
+    rules = [{"rule": rule.cel, "message": rule.message} for rule in RULES]
+    return {"x-kubernetes-validations": rules}
 
 
 def superlink_name(federation: str) -> str:

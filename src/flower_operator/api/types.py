@@ -228,7 +228,7 @@ class FederationStatus(Part):
 class Federation(Part):
     """A Flower federation: one SuperLink and pools of SuperNodes."""
 
-    model_config = ConfigDict(json_schema_extra={"x-kubernetes-validations": validations()})
+    model_config = ConfigDict(json_schema_extra=validations())
 
     api_version: Literal["flwr.exalsius.ai/v1"]
     kind: Literal["Federation"]

@@ -7,7 +7,7 @@ HEADINGS = ("from", "fleet", "control", "serverappio", "clientappio", "what is n
 
 def release_table() -> str:
     """Each range of releases with the port of every API and the flags that came or went."""
-    rows = [HEADINGS]
+    rows: list[tuple[str, ...]] = [HEADINGS]
     previous: Dialect | None = None
     for dialect in DIALECTS:
         apis = (dialect.fleet, dialect.control, dialect.serverappio, dialect.clientappio)
