@@ -7,6 +7,7 @@ import sys
 import click
 
 from .. import __version__
+from .local_commands import COMMANDS
 
 PATHS = click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 
@@ -96,3 +97,7 @@ def _exit_with(faults: list[str], *, found: int) -> None:
         click.echo("error: no Federation found", err=True)
     if faults or not found:
         sys.exit(1)
+
+
+for command in COMMANDS:
+    main.add_command(command)

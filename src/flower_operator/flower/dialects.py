@@ -39,6 +39,11 @@ class Dialect:
 
     since: Release = OLDEST
 
+    connection_file: Literal["pyproject.toml", "config.toml"] = "pyproject.toml"
+    """Where `flwr run` reads the SuperLink's address: the app's own file, or FLWR_HOME's."""
+    node_status_field: int = 3
+    """Number of `status` in the Control API's NodeInfo message."""
+
     # flower-superlink, flower-supernode and flower-superexec alike
     insecure: str = "--insecure"
     health: str = "--health-server-address"
@@ -75,6 +80,8 @@ class Dialect:
 
 
 CHANGES: tuple[tuple[Release, dict[str, Any]], ...] = (
+    (Release(1, 24), {"node_status_field": 4}),
+    (Release(1, 26), {"connection_file": "config.toml"}),
     (Release(1, 29), {"superexec_secret": "--superexec-auth-secret-file"}),
     (Release(1, 30), {"superexec_root_certificates": "--root-certificates"}),
     (Release(1, 32), {"disable_installation": "--disable-runtime-dependency-installation"}),

@@ -5,11 +5,11 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ..flower.releases import Release
+from ..flower.releases import NEWEST, OLDEST, Release, parse_release
 
 COMPLETE = ".complete"
 
@@ -25,24 +25,46 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "flower-operator"
 
 
-def environment(release: Release) -> Path:
-    """The folder of a virtual environment with that flwr release in it."""
+def environment(
+    release: Release, before_install: Callable[[], None] = lambda: None, *packages: str
+) -> Path:
+    """The folder of a virtual environment with that flwr release, and packages, in it."""
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
-    folder = cache_folder() / "flwr" / f"{release}-python{python}"
+    name = "-".join([str(release), f"python{python}", *sorted(packages)])
+    folder = cache_folder() / "flwr" / name
     if not (folder / COMPLETE).exists():
         with _lock(folder):
             if not (folder / COMPLETE).exists():
-                _install(release, folder)
+                before_install()
+                _install(release, folder, packages)
     return folder
 
 
-def _install(release: Release, folder: Path) -> None:
+def installed_release(folder: Path) -> Release:
+    """The flwr release in an existing virtual environment."""
+    python = folder / "bin" / "python"
+    question = "import importlib.metadata as m; print(m.version('flwr'))"
+    try:
+        done = subprocess.run(
+            [python, "-c", question], capture_output=True, text=True, check=True, timeout=60
+        )
+    except OSError:
+        raise EnvironmentUnavailable(f"{folder} is no virtual environment") from None
+    except subprocess.SubprocessError:
+        raise EnvironmentUnavailable(f"{folder} has no flwr in it: pip install flwr") from None
+    release = parse_release(done.stdout.strip())
+    if release is None:
+        raise EnvironmentUnavailable(f"{folder} has a flwr of unknown version {done.stdout!r}")
+    return release
+
+
+def _install(release: Release, folder: Path, packages: tuple[str, ...]) -> None:
     uv = _find_uv()
     _run([uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(folder)], release)
     python = str(folder / "bin" / "python")
     # Compiled once here instead of by the first process of every start.
     options = ["--quiet", "--compile-bytecode", "--python", python]
-    _run([uv, "pip", "install", *options, f"flwr=={release}"], release)
+    _run([uv, "pip", "install", *options, f"flwr=={release}", *packages], release)
     (folder / COMPLETE).touch()
 
 
@@ -57,8 +79,19 @@ def _find_uv() -> str:
 def _run(command: list[str], release: Release) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        reason = done.stderr.strip() or f"uv ended with status {done.returncode}"
-        raise EnvironmentUnavailable(f"Flower {release} cannot be installed: {reason}")
+        raise EnvironmentUnavailable(_why(release, done.stderr))
+
+
+def _why(release: Release, words: str) -> str:
+    if "there is no version of flwr" in words:
+        return f"there is no Flower {release} on PyPI; the nearest known is {nearest(release)}"
+    return f"Flower {release} cannot be installed: {words.strip() or 'uv failed'}"
+
+
+def nearest(release: Release) -> Release:
+    """The known release that is closest to one that does not exist."""
+    known = [Release(1, minor) for minor in range(OLDEST.minor, NEWEST.minor + 1)]
+    return min(known, key=lambda each: (abs(each.minor - release.minor), -each.minor))
 
 
 @contextmanager

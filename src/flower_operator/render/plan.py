@@ -8,7 +8,7 @@ from ..api.types import Federation
 from .facts import Facts
 from .node_config import node_config_notices, node_config_problems
 from .pods import template_problems
-from .releases import find_releases
+from .releases import Releases, find_releases
 from .superlink import superlink_service, superlink_workload
 from .supernodes import pool_objects
 
@@ -20,6 +20,7 @@ class Plan:
     """What to run. The objects share parts with each other: read them, do not change them."""
 
     objects: tuple[Object, ...]
+    releases: Releases
     notices: tuple[str, ...]
     """What was assumed or is left unused: no fault, but worth a user's look."""
 
@@ -47,6 +48,7 @@ def render(federation: Federation, facts: Facts) -> Plan:
     service = superlink_service(federation, facts, releases)
     return Plan(
         objects=(service, workload, *(each for objects in pools for each in objects)),
+        releases=releases,
         notices=releases.notices + tuple(_notices(federation)),
     )
 

@@ -1,0 +1,25 @@
+"""One container as a process of this machine."""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field
+
+
+@dataclass(frozen=True)
+class Process:
+    pod: str
+    container: str
+    command: list[str]
+    environment: dict[str, str]
+    files: dict[str, str] = field(default_factory=dict)
+    """What must be in the file system before it starts."""
+    folders: list[str] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return f"{self.pod}/{self.container}"
+
+    @property
+    def hash(self) -> str:
+        """Changes with anything that only a restart can change."""
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:16]

@@ -1,0 +1,210 @@
+"""The rendered pods as processes of this machine: pure, from a plan to command lines.
+
+What a kubelet and a cluster's network would do is done here by rewriting: variables of the
+downward API, `$(VAR)`, mounts (a path below a mount becomes one below the state folder) and
+addresses (every port of a pod becomes a free port of 127.0.0.1).
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..flower.releases import Release
+from ..render import Plan
+from .expansion import expand
+from .process import Process
+
+Object = dict[str, Any]
+
+LOOPBACK = "127.0.0.1"
+COMMANDS = {
+    "superlink": "flower-superlink",
+    "supernode": "flower-supernode",
+    "superexec-serverapp": "flower-superexec",
+    "superexec-clientapp": "flower-superexec",
+}
+POOL_LABEL = "flower.flwr.ai/pool"
+INDEX_FIELD = "metadata.labels['apps.kubernetes.io/pod-index']"
+ADDRESS = re.compile(r"(?:0\.0\.0\.0|127\.0\.0\.1):(\d+)")
+SERVICE = re.compile(r"([a-z0-9-]+)\.[a-z0-9-]+\.svc:(\d+)")
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What the processes depend on beside the plan."""
+
+    folder: Path
+    """The state folder of this Federation."""
+    nodes: tuple[str, ...]
+    """Names of the nodes that a DaemonSet runs on: this machine, however often."""
+    port_of: Callable[[str, int], int]
+    """The port of 127.0.0.1 that stands for a port of a pod."""
+    environment_of: Callable[[Release], Path]
+    """The virtual environment with a Flower release."""
+
+
+@dataclass(frozen=True)
+class _Pod:
+    name: str
+    index: int
+    node: str
+    spec: Object
+    release_of: Mapping[str, Release]
+
+
+def processes(plan: Plan, machine: Machine) -> list[Process]:
+    """Every container of every pod that the plan would run, as a process."""
+    return [
+        _process(plan, machine, pod, container)
+        for pod in _pods(plan, machine)
+        for container in pod.spec["containers"]
+        if container["name"] in COMMANDS
+    ]
+
+
+def left_out(plan: Plan) -> list[str]:
+    """Containers that are not Flower's own and so have no command here."""
+    names = {
+        container["name"]
+        for workload in _workloads(plan)
+        for container in workload["spec"]["template"]["spec"]["containers"]
+    }
+    return sorted(names - COMMANDS.keys())
+
+
+def control_address(plan: Plan, machine: Machine) -> str:
+    """Where `flwr run` finds the SuperLink."""
+    return (
+        f"{LOOPBACK}:{machine.port_of('superlink', plan.releases.superlink_dialect.control.port)}"
+    )
+
+
+def _workloads(plan: Plan) -> list[Object]:
+    return [each for each in plan.objects if each["kind"] not in ("Service", "ConfigMap")]
+
+
+def _pods(plan: Plan, machine: Machine) -> Iterator[_Pod]:
+    pools = iter(plan.releases.pools)
+    for workload in _workloads(plan):
+        spec = workload["spec"]["template"]["spec"]
+        pool = workload["metadata"]["labels"].get(POOL_LABEL)
+        if pool is None:
+            own = plan.releases
+            releases = {"superlink": own.superlink, "superexec-serverapp": own.serverapp}
+            yield _Pod("superlink", 0, machine.nodes[0], spec, releases)
+            continue
+        own_pool = next(pools)
+        releases = {"supernode": own_pool.supernode, "superexec-clientapp": own_pool.clientapp}
+        daemon = workload["kind"] == "DaemonSet"
+        count = len(machine.nodes) if daemon else workload["spec"]["replicas"]
+        for index in range(count):
+            node = machine.nodes[index] if daemon else machine.nodes[0]
+            yield _Pod(f"{pool}-{index}", index, node, spec, releases)
+
+
+def _process(plan: Plan, machine: Machine, pod: _Pod, container: Object) -> Process:
+    name = container["name"]
+    mounts = _mounts(plan, machine, pod, container)
+    folder = machine.environment_of(pod.release_of[name])
+    variables = {
+        variable["name"]: mounts.localize(_value(variable, pod))
+        for variable in container.get("env", [])
+    }
+    arguments = [mounts.localize(expand(text, variables)) for text in container["args"]]
+    return Process(
+        pod=pod.name,
+        container=name,
+        command=[
+            str(folder / "bin" / COMMANDS[name]),
+            *_local_addresses(plan, machine, pod, arguments),
+        ],
+        environment=variables,
+        files=mounts.files,
+        folders=sorted(set(mounts.folders.values()) - mounts.files.keys()),
+    )
+
+
+def _value(variable: Object, pod: _Pod) -> str:
+    source = variable.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath")
+    known = {INDEX_FIELD: str(pod.index), "spec.nodeName": pod.node, "metadata.name": pod.name}
+    return str(variable.get("value", known.get(source, "")))
+
+
+def _local_addresses(plan: Plan, machine: Machine, pod: _Pod, arguments: list[str]) -> list[str]:
+    result: list[str] = []
+    for text in arguments:
+        before = result[-1] if result else ""
+        if match := ADDRESS.fullmatch(text):
+            text = f"{LOOPBACK}:{machine.port_of(pod.name, int(match[1]))}"
+        elif match := SERVICE.fullmatch(text):
+            target = _target_port(plan, match[1], int(match[2]))
+            text = f"{LOOPBACK}:{machine.port_of('superlink', target)}"
+        elif before == "--host":
+            text = LOOPBACK
+        elif before == "--port":
+            text = str(machine.port_of(pod.name, int(text)))
+        result.append(text)
+    return result
+
+
+def _target_port(plan: Plan, service: str, port: int) -> int:
+    (target,) = (
+        each["targetPort"]
+        for found in plan.objects
+        if found["kind"] == "Service" and found["metadata"]["name"] == service
+        for each in found["spec"]["ports"]
+        if each["port"] == port
+    )
+    number: int = target
+    return number
+
+
+@dataclass
+class _Mounts:
+    folders: dict[str, str]
+    """Mount path to the path that stands for it."""
+    files: dict[str, str]
+
+    def localize(self, text: str) -> str:
+        flag, equals, path = text.partition("=") if text.startswith("--") else ("", "", text)
+        for mount in sorted(self.folders, key=len, reverse=True):
+            if path == mount or path.startswith(f"{mount}/"):
+                return f"{flag}{equals}{self.folders[mount]}{path[len(mount) :]}"
+        return text
+
+
+def _mounts(plan: Plan, machine: Machine, pod: _Pod, container: Object) -> _Mounts:
+    volumes = {volume["name"]: volume for volume in pod.spec.get("volumes", [])}
+    result = _Mounts({}, {})
+    for mount in container.get("volumeMounts", []):
+        volume = volumes.get(mount["name"], {"name": mount["name"]})
+        root = _volume_folder(machine, pod, volume)
+        below = mount.get("subPath") or expand(
+            mount.get("subPathExpr", ""), {"FLOWER_INDEX": str(pod.index)}
+        )
+        result.folders[mount["mountPath"]] = str(root / below)
+        for file, text in _config_files(plan, volume).items():
+            if below in ("", file):
+                result.files[str(root / file)] = text
+    return result
+
+
+def _volume_folder(machine: Machine, pod: _Pod, volume: Object) -> Path:
+    if "hostPath" in volume:
+        return Path(volume["hostPath"]["path"])
+    if "persistentVolumeClaim" in volume:
+        claim: str = volume["persistentVolumeClaim"]["claimName"]
+        return machine.folder / "claims" / claim
+    name: str = volume["name"]
+    return machine.folder / "volumes" / pod.name / name
+
+
+def _config_files(plan: Plan, volume: Object) -> dict[str, str]:
+    name = volume.get("configMap", {}).get("name")
+    for each in plan.objects:
+        if each["kind"] == "ConfigMap" and each["metadata"]["name"] == name:
+            files: dict[str, str] = each["data"]
+            return files
+    return {}

@@ -1,0 +1,38 @@
+"""Why a process ended, in plain words, from its exit status and the end of its log."""
+
+import re
+import signal
+
+_PATTERNS = (
+    (r"[Aa]ddress already in use|Failed to bind|Port in server address", "its port is in use"),
+    (r"unrecognized arguments: (.+)", "it does not know the arguments {0}: look at extraArgs"),
+    (r"error: argument (.+)", "it refuses the argument {0}"),
+    (
+        r"No module named '([^']+)'",
+        "the Python package {0} is missing: use --env with it installed",
+    ),
+    (r"runtime version mismatch: (.+)", "{0}"),
+    (r"No space left on device", "the disk is full"),
+    (r"Permission denied: '([^']+)'", "it may not use {0}"),
+    (r"unable to open database file", "its database cannot be opened"),
+    (r"MemoryError|Cannot allocate memory", "there is not enough memory"),
+)
+
+
+def explain(status: int, tail: list[str]) -> str:
+    """One line for a person; `tail` is the end of what the process wrote."""
+    text = "\n".join(tail)
+    for pattern, words in _PATTERNS:
+        if match := re.search(pattern, text):
+            return words.format(*(group.strip() for group in match.groups()))
+    if status < 0:
+        return f"it was ended by {_signal_name(-status)}"
+    last = next((line.strip() for line in reversed(tail) if line.strip()), "")
+    return f"it ended with status {status}" + (f": {last}" if last else "")
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

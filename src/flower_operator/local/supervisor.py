@@ -1,0 +1,285 @@
+"""Runs the processes of one Federation and keeps them running.
+
+    python -m flower_operator.local.supervisor FOLDER [attached]
+
+It compares what should run (desired.json) with what does: at the start, on SIGHUP, and
+whenever a process ends. SIGTERM ends everything. `attached`, it also ends when its standard
+input does, that is, with the command that started it.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections import deque
+from collections.abc import Mapping
+from pathlib import Path
+
+from ..control import ControlClient, Unreachable
+from ..flower.dialects import dialect_of
+from ..flower.releases import parse_release
+from .process import Process
+from .reasons import explain
+from .state import Desired, ProcessStatus, Record, Status
+
+SUPERLINK = "superlink/superlink"
+GRACE_SECONDS = 10.0
+FIRST_BACKOFF, LONGEST_BACKOFF = 0.5, 30.0
+STABLE_SECONDS = 20.0
+"""A process that stayed up this long has recovered from earlier crashes."""
+FAILING = 3
+"""Crashes in a row after which a process counts as failing."""
+TAIL_LINES = 12
+
+# Ends the process groups that are left when the supervisor is gone, even by SIGKILL: its
+# standard input is a pipe that only the supervisor holds.
+GUARDIAN = """
+trap '' TERM INT HUP
+groups=
+while read -r sign group; do
+  case $sign in
+    +) groups="$groups $group" ;;
+    -) rest=; for g in $groups; do [ "$g" = "$group" ] || rest="$rest $g"; done; groups=$rest ;;
+  esac
+done
+for g in $groups; do kill -TERM -"$g" 2>/dev/null; done
+[ -z "$groups" ] || sleep 2
+for g in $groups; do kill -KILL -"$g" 2>/dev/null; done
+"""
+
+
+class Managed:
+    """One process: started, watched, started again."""
+
+    def __init__(self, spec: Process, asked: int, supervisor: "Supervisor") -> None:
+        self.spec = spec
+        self.asked = asked
+        self.status = ProcessStatus(spec.name, "waiting")
+        self._supervisor = supervisor
+        self._process: asyncio.subprocess.Process | None = None
+        self._stopping = False
+        self._crashes = 0
+        self._task = asyncio.create_task(self._keep())
+
+    async def stop(self) -> None:
+        self._stopping = True
+        if self._process and self._process.returncode is None:
+            await self._end(self._process)
+        self._task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._task
+        self._set("stopped")
+
+    async def _keep(self) -> None:
+        if self.spec.name != SUPERLINK:
+            await self._supervisor.superlink_listens.wait()
+        while not self._stopping:
+            started = time.monotonic()
+            status = await self._run()
+            if self._stopping:
+                return
+            if time.monotonic() - started > STABLE_SECONDS:
+                self._crashes = 0
+            self._crashes += 1
+            self.status.restarts += 1
+            self.status.reason = explain(status, self._tail())
+            self._set("failing" if self._crashes >= FAILING else "restarting")
+            backoff = FIRST_BACKOFF * 2 ** min(self._crashes - 1, 10)
+            await asyncio.sleep(min(backoff, LONGEST_BACKOFF))
+
+    async def _run(self) -> int:
+        try:
+            self._process = await self._start()
+        except OSError as error:
+            return self._not_started(error)
+        group = self._process.pid
+        self._supervisor.guard("+", group)
+        self.status.pid = group
+        self._set("running")
+        try:
+            return await self._process.wait()
+        finally:
+            self.status.pid = None
+            # A SuperLink or SuperNode may leave the apps it started behind.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(group, signal.SIGKILL)
+            self._supervisor.guard("-", group)
+
+    async def _start(self) -> asyncio.subprocess.Process:
+        record = self._supervisor.record
+        for folder in self.spec.folders:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+        for path, text in self.spec.files.items():
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            Path(path).write_text(text)
+        work = record.folder / "work" / self.spec.pod
+        work.mkdir(parents=True, exist_ok=True)
+        with record.log_of(self.spec.name).open("ab") as log:
+            return await asyncio.create_subprocess_exec(
+                *self.spec.command,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=work,
+                env=environment_of(self.spec, os.environ),
+                start_new_session=True,
+            )
+
+    def _not_started(self, error: OSError) -> int:
+        with self._supervisor.record.log_of(self.spec.name).open("a") as log:
+            log.write(f"{error}\n")
+        return 127
+
+    async def _end(self, process: asyncio.subprocess.Process) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
+        try:
+            await asyncio.wait_for(process.wait(), GRACE_SECONDS)
+        except TimeoutError:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+
+    def _tail(self) -> list[str]:
+        with self._supervisor.record.log_of(self.spec.name).open(errors="replace") as log:
+            return list(deque(log, TAIL_LINES))
+
+    def _set(self, state: str) -> None:
+        self.status.state = state
+        self._supervisor.publish()
+
+
+class Supervisor:
+    def __init__(self, record: Record) -> None:
+        self.record = record
+        self.superlink_listens = asyncio.Event()
+        self._managed: dict[str, Managed] = {}
+        self._status = Status(pid=os.getpid(), started=time.time())
+        self._wake = asyncio.Event()
+        self._stop = asyncio.Event()
+        self._guardian: asyncio.subprocess.Process | None = None
+
+    async def run(self, attached: bool) -> None:
+        self.record.logs.mkdir(parents=True, exist_ok=True)
+        self._guardian = await asyncio.create_subprocess_exec(
+            "sh", "-c", GUARDIAN, stdin=asyncio.subprocess.PIPE, start_new_session=True
+        )
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop.set)
+        loop.add_signal_handler(signal.SIGHUP, self._wake.set)
+        if attached:
+            loop.add_reader(sys.stdin, self._input_ended)
+        watcher = asyncio.create_task(self._follow())
+        await self._stop.wait()
+        watcher.cancel()
+        await asyncio.gather(watcher, return_exceptions=True)
+        await asyncio.gather(*(managed.stop() for managed in self._managed.values()))
+
+    def guard(self, sign: str, group: int) -> None:
+        if self._guardian and self._guardian.stdin:
+            self._guardian.stdin.write(f"{sign} {group}\n".encode())
+
+    def publish(self) -> None:
+        self._status.processes = [managed.status for managed in self._managed.values()]
+        if any(status.state != "running" for status in self._status.processes):
+            self._status.ready = False
+        self.record.write_status(self._status)
+
+    def _input_ended(self) -> None:
+        if not os.read(sys.stdin.fileno(), 1024):
+            self._stop.set()
+
+    async def _follow(self) -> None:
+        """Adopt each new desired state, and in between ask the SuperLink who is connected."""
+        while True:
+            self._wake.clear()
+            digest = self.record.desired_hash()
+            desired = self.record.read_desired()
+            if desired is None:
+                self._stop.set()
+                return
+            await self._adopt(desired)
+            self._status.hash = digest
+            self.publish()
+            client = ControlClient(dialect_of(parse_release(desired.release)), desired.control)
+            try:
+                await self._observe(desired, client)
+            finally:
+                await client.close()
+
+    async def _adopt(self, desired: Desired) -> None:
+        wanted = {process.name: process for process in desired.processes}
+        outdated = [
+            managed
+            for name, managed in self._managed.items()
+            if name not in wanted
+            or wanted[name].hash != managed.spec.hash
+            or desired.restarts.get(name, 0) != managed.asked
+        ]
+        if any(managed.spec.name == SUPERLINK for managed in outdated):
+            self.superlink_listens.clear()
+        await asyncio.gather(*(managed.stop() for managed in outdated))
+        for managed in outdated:
+            del self._managed[managed.spec.name]
+        for name, process in wanted.items():
+            if name not in self._managed:
+                self._managed[name] = Managed(process, desired.restarts.get(name, 0), self)
+        # As they stand in the manifest, whatever was started again.
+        self._managed = {name: self._managed[name] for name in wanted}
+
+    async def _observe(self, desired: Desired, client: ControlClient) -> None:
+        while not self._wake.is_set():
+            if not self.superlink_listens.is_set() and await accepts(desired.fleet):
+                self.superlink_listens.set()
+            before = (self._status.ready, self._status.connected, self._status.message)
+            await self._ask(desired, client)
+            if before != (self._status.ready, self._status.connected, self._status.message):
+                self.publish()
+            pause = 3.0 if self._status.ready else 0.1
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), pause)
+
+    async def _ask(self, desired: Desired, client: ControlClient) -> None:
+        status = self._status
+        try:
+            status.connected = await client.connected()
+            status.message = ""
+        except Unreachable as error:
+            status.connected, status.message = None, f"the SuperLink does not answer: {error}"
+        running = all(managed.status.state == "running" for managed in self._managed.values())
+        status.ready = running and (status.connected or 0) >= desired.supernodes
+
+
+def environment_of(process: Process, own: Mapping[str, str]) -> dict[str, str]:
+    """This environment, less what would lead a process to another Python, plus its own."""
+    misleading = {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PYTHONUNBUFFERED"}
+    kept = {name: value for name, value in own.items() if name not in misleading}
+    folder = str(Path(process.command[0]).parent)
+    kept["PATH"] = os.pathsep.join([folder, kept.get("PATH", os.defpath)])
+    return kept | {"PYTHONUNBUFFERED": "1"} | process.environment
+
+
+async def accepts(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    try:
+        _, writer = await asyncio.open_connection(host, int(port))
+    except OSError:
+        return False
+    writer.close()
+    return True
+
+
+def main(folder: Path, attached: bool) -> int:
+    record = Record(folder)
+    with record.hold() as held:
+        if not held:
+            return 1
+        asyncio.run(Supervisor(record).run(attached))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), "attached" in sys.argv[2:]))
