@@ -19,7 +19,7 @@ $(VENV)/.locked: requirements/dev.txt
 	@touch $@
 
 demo: setup
-	@$(BIN)/flower-operator render examples/federation-newest.yaml
+	@$(BIN)/python -m scripts.demo
 
 test: test-unit test-local test-cluster
 

@@ -128,7 +128,8 @@ def test_the_crd_command_prints_the_crd() -> None:
 def test_the_table_of_releases() -> None:
     lines = run("releases").stdout.splitlines()
     assert lines[1].split()[:3] == ["1.23", "gRPC", "9092"]
-    assert lines[9].split()[:3] == ["1.40", "HTTP", "8000"]
+    assert lines[11].split()[:3] == ["1.40", "HTTP", "8000"]
+    assert "superexec root certificates: --root-certificates" in lines[5]
 
 
 def test_help_loads_no_heavy_library() -> None:

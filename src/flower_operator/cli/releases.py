@@ -2,11 +2,11 @@
 
 from ..flower.dialects import DIALECTS, NEWEST, Api, Dialect
 
-HEADINGS = ("from", "fleet", "control", "serverappio", "clientappio", "what is new")
+HEADINGS = ("from", "fleet", "control", "serverappio", "clientappio", "what changed")
 
 
 def release_table() -> str:
-    """Each range of releases with the port of every API and the flags that came or went."""
+    """Each range of releases with the port of every API and what else changed."""
     rows: list[tuple[str, ...]] = [HEADINGS]
     previous: Dialect | None = None
     for dialect in DIALECTS:
@@ -28,19 +28,12 @@ def _api(api: Api) -> str:
 
 
 def _news(previous: Dialect | None, dialect: Dialect) -> str:
+    """What differs beside the APIs, which have their own columns."""
     if previous is None:
         return ""
-    before, now = _flags(previous), _flags(dialect)
-    gone = [f"-{flag.lstrip('-')}" for flag in sorted(before - now)]
-    come = [f"+{flag.lstrip('-')}" for flag in sorted(now - before)]
-    return " ".join(come + gone)
-
-
-def _flags(dialect: Dialect) -> set[str]:
-    flags: set[str] = set()
-    for value in vars(dialect).values():
-        if isinstance(value, str):
-            flags.add(value)
-        elif isinstance(value, Api):
-            flags.update(value.flags)
-    return flags
+    before, now = vars(previous), vars(dialect)
+    return ", ".join(
+        f"{name.replace('_', ' ')}: {value or 'gone'}"
+        for name, value in now.items()
+        if name != "since" and value != before[name] and not isinstance(value, Api)
+    )

@@ -8,19 +8,13 @@ import tomlkit
 from tomlkit.exceptions import TOMLKitError
 from tomlkit.items import Table
 
-from ..flower.dialects import Dialect, dialect_of
-from ..flower.releases import NEWEST, parse_release
 from .federations import LocalError
 from .state import Desired
 
 
-def dialect(desired: Desired) -> Dialect:
-    return dialect_of(parse_release(desired.release) or NEWEST)
-
-
 def section(desired: Desired) -> tuple[str, ...]:
     """Where the connection stands in the file that this release reads."""
-    if dialect(desired).connection_file == "pyproject.toml":
+    if desired.dialect.connection_file == "pyproject.toml":
         return ("tool", "flwr", "federations", desired.name)
     return ("superlink", desired.name)
 
@@ -39,7 +33,7 @@ def connection_text(desired: Desired) -> str:
 
 
 def connection_path(desired: Desired, app: Path) -> Path:
-    if dialect(desired).connection_file == "pyproject.toml":
+    if desired.dialect.connection_file == "pyproject.toml":
         return app / "pyproject.toml"
     home = os.environ.get("FLWR_HOME") or Path.home() / ".flwr"
     return Path(home) / "config.toml"

@@ -7,7 +7,7 @@ import tempfile
 import tomllib
 from pathlib import Path
 
-from .connections import connection, dialect, section, with_connection
+from .connections import connection, section, with_connection
 from .federations import LocalError
 from .state import Record
 
@@ -25,7 +25,7 @@ def submit(own: Record, app: Path, options: tuple[str, ...]) -> int:
         copy, home = Path(folder) / app.resolve().name, Path(folder) / "flwr"
         home.mkdir()
         shutil.copytree(app, copy, ignore=LEFT_BEHIND)
-        in_app = dialect(desired).connection_file == "pyproject.toml"
+        in_app = desired.dialect.connection_file == "pyproject.toml"
         file = copy / "pyproject.toml" if in_app else home / "config.toml"
         before = file.read_text() if file.exists() else ""
         file.write_text(with_connection(before, section(desired), connection(desired)))

@@ -12,6 +12,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..flower.dialects import NEWEST, Dialect, dialect_of
+from ..flower.releases import parse_release
 from .process import Process
 
 
@@ -31,6 +33,10 @@ class Desired:
     """The virtual environment whose `flwr` submits runs."""
     restarts: dict[str, int] = field(default_factory=dict)
     """How often a restart was asked for, by process."""
+
+    @property
+    def dialect(self) -> Dialect:
+        return dialect_of(parse_release(self.release) or NEWEST)
 
 
 @dataclass

@@ -18,8 +18,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ..control import ControlClient, Unreachable
-from ..flower.dialects import dialect_of
-from ..flower.releases import parse_release
 from .process import Process
 from .reasons import explain
 from .state import Desired, ProcessStatus, Record, Status
@@ -204,7 +202,7 @@ class Supervisor:
             await self._adopt(desired)
             self._status.hash = digest
             self.publish()
-            client = ControlClient(dialect_of(parse_release(desired.release)), desired.control)
+            client = ControlClient(desired.dialect, desired.control)
             try:
                 await self._observe(desired, client)
             finally:

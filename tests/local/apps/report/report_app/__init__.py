@@ -1,0 +1,1 @@
+"""A Flower app that tests run: small, with no dependency but flwr."""

@@ -1,0 +1,24 @@
+"""Adds a step to the model it is sent and reports its node config."""
+
+import json
+import time
+
+import numpy as np
+from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
+from flwr.clientapp import ClientApp
+
+app = ClientApp()
+
+
+@app.train()
+def train(message: Message, context: Context) -> Message:
+    time.sleep(message.content["settings"]["pause"])
+    (model,) = message.content["model"].to_numpy_ndarrays()
+    step = np.full_like(model, float(context.node_config["partition-id"]))
+    content = RecordDict(
+        {
+            "model": ArrayRecord([model + step]),
+            "report": ConfigRecord({"node-config": json.dumps(dict(context.node_config))}),
+        }
+    )
+    return Message(content=content, reply_to=message)

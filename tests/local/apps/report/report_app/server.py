@@ -1,0 +1,39 @@
+"""Sends a vector round, averages what comes back, prints it and the clients' reports."""
+
+import json
+import time
+
+import numpy as np
+from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
+from flwr.serverapp import Grid, ServerApp
+
+app = ServerApp()
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    config = context.run_config
+    while len(list(grid.get_node_ids())) < int(config["nodes"]):
+        time.sleep(0.2)
+    model = np.zeros(3)
+    reports: dict[str, object] = {}
+    for number in range(int(config["rounds"])):
+        content = RecordDict(
+            {
+                "model": ArrayRecord([model]),
+                "settings": ConfigRecord({"pause": float(config["pause"])}),
+            }
+        )
+        questions = [
+            Message(content=content, message_type="train", dst_node_id=node)
+            for node in grid.get_node_ids()
+        ]
+        answers = [answer for answer in grid.send_and_receive(questions) if answer.has_content()]
+        models = [answer.content["model"].to_numpy_ndarrays()[0] for answer in answers]
+        model = np.mean(models, axis=0)
+        for answer in answers:
+            text = str(answer.content["report"]["node-config"])
+            reports[text] = json.loads(text)
+        print(f"ROUND {number + 1} of {len(answers)} nodes", flush=True)
+    result = {"model": model.tolist(), "reports": list(reports.values())}
+    print(f"RESULT {json.dumps(result)}", flush=True)

@@ -1,0 +1,16 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.local.machine import Machine
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    """A machine without Federations; none is left behind."""
+    machine = Machine(tmp_path)
+    try:
+        yield machine
+    finally:
+        machine.close()

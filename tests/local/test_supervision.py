@@ -1,0 +1,182 @@
+"""What happens when processes end that should not."""
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from flower_operator.local.state import ProcessStatus, Status
+from tests.harness.waiting import wait_for
+from tests.local.machine import Machine, federation
+
+RELEASE = "1.41.0"
+
+
+def status_of(machine: Machine, name: str) -> Status | None:
+    return machine.record(name).read_status()
+
+
+def process_of(machine: Machine, name: str, process: str) -> ProcessStatus:
+    status = status_of(machine, name)
+    assert status
+    (found,) = (each for each in status.processes if each.name == process)
+    return found
+
+
+def wait_until_ready(machine: Machine, name: str) -> Status:
+    def ready() -> Status | None:
+        status = status_of(machine, name)
+        return status if status and status.ready else None
+
+    return wait_for(ready, lambda: f"{name} is not ready{machine.logs()}", timeout=120)
+
+
+def kill(machine: Machine, name: str, process: str) -> int:
+    pid = process_of(machine, name, process).pid
+    assert pid
+    os.kill(pid, signal.SIGKILL)
+    return pid
+
+
+def test_a_killed_supernode_is_back_and_counted_again(machine: Machine) -> None:
+    machine.up(federation("fed", RELEASE, "subprocess"))
+    old = kill(machine, "fed", "south-0/supernode")
+
+    def replaced() -> bool:
+        found = process_of(machine, "fed", "south-0/supernode")
+        return found.restarts == 1 and found.pid not in (None, old)
+
+    wait_for(replaced, lambda: f"not restarted{machine.logs()}", timeout=30)
+    wait_until_ready(machine, "fed")
+    assert machine.result_of("fed", "--run-config", "nodes=2")["reports"]
+
+
+@pytest.mark.parametrize("release", ["1.25.0", "1.41.0"])
+def test_a_run_outlives_the_superlink_if_it_has_a_database(machine: Machine, release: str) -> None:
+    claim = {"metadata": {"name": "state"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
+    arguments = ["--database", "/state/superlink.db"]
+    if release == "1.25.0":
+        arguments += ["--storage-dir", "/state/storage"]
+    document = federation(
+        "fed",
+        release,
+        "process",
+        volumeClaimTemplates=[claim],
+        volumeMounts=[{"name": "state", "mountPath": "/state"}],
+        extraArgs=arguments,
+    )
+    machine.up(document)
+    log = machine.record("fed").log_of("superlink/superexec-serverapp")
+    options = ("--run-config", "rounds=3 pause=4.0")
+    submitting = threading.Thread(
+        target=lambda: machine.run(
+            "run",
+            Path(__file__).parent / "apps/report",
+            "--federation",
+            "fed",
+            *options,
+            check=False,
+        )
+    )
+    submitting.start()
+    wait_for(lambda: "ROUND 1" in log.read_text(), lambda: f"no round{machine.logs()}", timeout=90)
+    kill(machine, "fed", "superlink/superlink")
+    wait_for(lambda: "RESULT" in log.read_text(), lambda: f"no result{machine.logs()}", timeout=120)
+    submitting.join(timeout=60)
+    assert '"model": [1.5, 1.5, 1.5]' in log.read_text()
+
+
+def test_nothing_outlives_a_killed_supervisor(machine: Machine) -> None:
+    machine.up(federation("fed", RELEASE, "subprocess"))
+    pid = machine.record("fed").supervisor()
+    assert pid
+    assert len(machine.processes()) > 3
+    os.kill(pid, signal.SIGKILL)
+    wait_for(
+        lambda: not machine.processes(),
+        lambda: f"still there: {machine.processes()}",
+        timeout=20,
+    )
+    assert "No Federation runs" in machine.run("list").stdout
+    machine.up(federation("fed", RELEASE, "subprocess"))
+
+
+def test_an_update_restarts_only_what_changed(machine: Machine) -> None:
+    document = federation("fed", RELEASE, "subprocess")
+    machine.up(document)
+    before = {each.name: each.pid for each in wait_until_ready(machine, "fed").processes}
+    document["spec"]["supernodes"]["pools"][1]["env"] = [{"name": "COLOUR", "value": "red"}]
+    machine.up(document)
+    after = {each.name: each.pid for each in wait_until_ready(machine, "fed").processes}
+    assert before.keys() == after.keys()
+    assert {name for name in before if before[name] != after[name]} == {"south-0/supernode"}
+    document["spec"]["supernodes"]["pools"].pop()
+    machine.up(document)
+    left = {each.name: each.pid for each in wait_until_ready(machine, "fed").processes}
+    assert set(before) - set(left) == {"south-0/supernode"}
+
+
+def test_restart_of_a_component(machine: Machine) -> None:
+    machine.up(federation("fed", RELEASE, "subprocess"))
+    before = {each.name: each.pid for each in wait_until_ready(machine, "fed").processes}
+    assert machine.run("restart", "fed", "north-0").stdout == "north-0/supernode restarts\n"
+
+    def restarted() -> bool:
+        return process_of(machine, "fed", "north-0/supernode").pid not in (
+            None,
+            before["north-0/supernode"],
+        )
+
+    wait_for(restarted, "not restarted", timeout=30)
+    after = {each.name: each.pid for each in wait_until_ready(machine, "fed").processes}
+    assert {name for name in before if before[name] != after[name]} == {"north-0/supernode"}
+    said = machine.run("restart", "fed", "west-0", check=False)
+    assert (said.returncode, said.stderr) == (
+        1,
+        "error: there is no component west-0; there are north-0, south-0, superlink\n",
+    )
+
+
+def test_a_crash_loop_is_told_with_its_reason_and_nothing_stays(machine: Machine) -> None:
+    document = federation("fed", RELEASE, "subprocess", extraArgs=["--no-such-flag"])
+    done = machine.run("up", "-d", machine.write(document), check=False)
+    assert done.returncode == 1
+    assert "superlink/superlink keeps failing" in done.stderr
+    assert "it does not know the arguments --no-such-flag" in done.stderr
+    assert "unrecognized arguments" in done.stderr, "the end of the log is shown"
+    assert not machine.processes()
+
+
+def test_ctrl_c_ends_everything(machine: Machine) -> None:
+    document = federation("fed", RELEASE, "subprocess")
+    running = subprocess.Popen(
+        machine.command("up", machine.write(document)),
+        env=machine.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    wait_until_ready(machine, "fed")
+    time.sleep(0.5)  # let the command notice, too
+    running.send_signal(signal.SIGINT)
+    output, errors = running.communicate(timeout=40)
+    assert "fed: ready, 2/2 SuperNodes connected" in output
+    assert "Traceback" not in errors
+    assert not machine.processes()
+
+
+def test_a_foreground_command_that_is_killed_takes_its_federation_along(machine: Machine) -> None:
+    running = subprocess.Popen(
+        machine.command("up", machine.write(federation("fed", RELEASE, "subprocess"))),
+        env=machine.environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    wait_until_ready(machine, "fed")
+    running.kill()
+    running.wait()
+    wait_for(lambda: not machine.processes(), lambda: f"{machine.processes()}", timeout=40)

@@ -1,0 +1,41 @@
+"""The Control API's bytes, as flwr writes them."""
+
+import pytest
+
+from flower_operator.flower.control import list_nodes, read_nodes
+from flower_operator.flower.dialects import dialect_of
+from flower_operator.flower.releases import Release
+
+OLDEST, GRPC, HTTP = (dialect_of(Release(1, minor)) for minor in (23, 25, 41))
+
+
+def field(number: int, value: bytes | int) -> bytes:
+    if isinstance(value, int):
+        return bytes([number << 3, value])
+    return bytes([number << 3 | 2, len(value)]) + value
+
+
+def node(status_field: int, status: str) -> bytes:
+    content = field(1, 5) + field(2, b"owner") + field(status_field, status.encode())
+    return field(1, content + bytes([9 << 3 | 1]) + bytes(8))
+
+
+def test_nodes_are_counted_by_status_on_every_dialect() -> None:
+    answer = node(4, "online") + node(4, "offline") + field(2, b"now")
+    assert read_nodes(HTTP, answer) == ["online", "offline"]
+    framed = b"\0" + len(answer).to_bytes(4, "big") + answer
+    assert read_nodes(GRPC, framed) == ["online", "offline"]
+    old = node(3, "online")
+    assert read_nodes(OLDEST, b"\0" + len(old).to_bytes(4, "big") + old) == ["online"]
+
+
+def test_the_request_of_each_transport() -> None:
+    assert list_nodes(GRPC).path == "/flwr.proto.Control/ListNodes"
+    assert list_nodes(GRPC).body == b"\0\0\0\0\0"
+    assert list_nodes(HTTP).headers == {"content-type": "application/protobuf"}
+
+
+@pytest.mark.parametrize("body", [b"", b"\0\0\0\0\5ab", b"\1\0\0\0\0", b"\0\0\0\0\1\xff"])
+def test_a_mangled_answer_is_an_error_that_says_so(body: bytes) -> None:
+    with pytest.raises(ValueError, match="answer"):
+        read_nodes(GRPC, body)

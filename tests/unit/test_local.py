@@ -1,0 +1,231 @@
+"""The pure parts of running a Federation on this machine."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flower_operator.cli.table import federation_table
+from flower_operator.flower.releases import Release
+from flower_operator.local.connections import with_connection
+from flower_operator.local.environments import nearest
+from flower_operator.local.expansion import expand
+from flower_operator.local.process import Process
+from flower_operator.local.processes import Machine, control_address, left_out, processes
+from flower_operator.local.reasons import explain
+from flower_operator.local.state import Desired, ProcessStatus, Status
+from tests.unit.federations import plan, value_of
+
+
+def machine() -> Machine:
+    """Ports that tell where they come from."""
+    pods = {"superlink": 20000, "default-0": 30000, "default-1": 40000}
+    return Machine(
+        folder=Path("/state/fed"),
+        nodes=("laptop",),
+        port_of=lambda pod, port: pods.get(pod, 50000) + port,
+        environment_of=lambda release: Path(f"/envs/{release}"),
+    )
+
+
+def local(*args: Any, **fields: Any) -> dict[str, Process]:
+    return {each.name: each for each in processes(plan(*args, **fields), machine())}
+
+
+def test_every_container_of_every_pod_is_a_process() -> None:
+    assert list(local(isolation="process")) == [
+        "superlink/superlink",
+        "superlink/superexec-serverapp",
+        "default-0/supernode",
+        "default-0/superexec-clientapp",
+        "default-1/supernode",
+        "default-1/superexec-clientapp",
+    ]
+
+
+def test_addresses_are_ports_of_this_machine() -> None:
+    found = local(isolation="process")
+    link = found["superlink/superlink"].command
+    assert link[0] == "/envs/1.25.0/bin/flower-superlink"
+    assert value_of(link, "--fleet-api-address") == "127.0.0.1:29092"
+    node = found["default-1/supernode"].command
+    assert value_of(node, "--superlink") == "127.0.0.1:29092"
+    assert value_of(node, "--clientappio-api-address") == "127.0.0.1:49094"
+    superexec = found["default-1/superexec-clientapp"].command
+    assert value_of(superexec, "--appio-api-address") == "127.0.0.1:49094"
+    assert control_address(plan(), machine()) == "127.0.0.1:29093"
+
+
+def test_addresses_of_a_release_that_has_host_and_port() -> None:
+    found = local(isolation="process", version="1.41.0")
+    link = found["superlink/superlink"].command
+    assert (value_of(link, "--host"), value_of(link, "--port")) == ("127.0.0.1", "28000")
+    assert value_of(found["default-0/supernode"].command, "--superlink") == "127.0.0.1:28000"
+
+
+def test_pools_keep_their_own_release() -> None:
+    found = local(supernodes={"image": "flwr/supernode:1.24.0"})
+    assert found["superlink/superlink"].command[0].startswith("/envs/1.25.0/")
+    assert found["default-0/supernode"].command[0].startswith("/envs/1.24.0/")
+
+
+def test_mounts_become_folders_of_the_state_folder() -> None:
+    claim = {"metadata": {"name": "state"}, "spec": {}}
+    found = local(
+        superlink={
+            "volumeClaimTemplates": [claim],
+            "volumeMounts": [{"name": "state", "mountPath": "/state"}],
+            "extraArgs": ["--database", "/state/link.db", "--log-file=/state/log"],
+        }
+    )["superlink/superlink"]
+    folder = "/state/fed/volumes/superlink/state"
+    assert value_of(found.command, "--database") == f"{folder}/link.db"
+    assert found.command[-1] == f"--log-file={folder}/log"
+    assert folder in found.folders
+    assert found.environment["FLWR_HOME"] == "/state/fed/volumes/superlink/scratch/superlink/flwr"
+
+
+def test_a_shared_claim_is_one_folder_and_a_host_path_is_itself() -> None:
+    found = local(
+        pool={
+            "volumes": [
+                {"name": "data", "persistentVolumeClaim": {"claimName": "shared"}},
+                {"name": "host", "hostPath": {"path": "/srv"}},
+            ],
+            "volumeMounts": [
+                {"name": "data", "mountPath": "/data"},
+                {"name": "host", "mountPath": "/host"},
+            ],
+            "env": [{"name": "A", "value": "/data/a"}, {"name": "B", "value": "/host/b"}],
+        }
+    )
+    for name in ("default-0/supernode", "default-1/supernode"):
+        assert found[name].environment["A"] == "/state/fed/claims/shared/a"
+        assert found[name].environment["B"] == "/srv/b"
+
+
+def test_the_node_config_is_the_same_as_in_a_pod() -> None:
+    config = {"partition-id": "{partition}", "name": "{pool}-{index}", "node": "{node}"}
+    found = local(pool={"nodeConfig": config})
+    assert value_of(found["default-1/supernode"].command, "--node-config") == (
+        'name="default-1" node="laptop" partition-id=1'
+    )
+    pools = [{"name": "first"}, {"name": "default", "nodeConfig": {"partition-id": "{partition}"}}]
+    process = local(pools=pools)["default-1/supernode"]
+    path = value_of(process.command, "--node-config")
+    assert process.files == {path: "partition-id=3\n"}
+
+
+def test_a_daemonset_has_a_pod_for_each_node() -> None:
+    nodes = Machine(Path("/s"), ("a", "b"), lambda pod, port: port, lambda release: Path("/e"))
+    found = processes(plan("DaemonSet", pool={"nodeConfig": {"n": "{node}"}}), nodes)
+    texts = [value_of(each.command, "--node-config") for each in found[1:]]
+    assert texts == ['n="a"', 'n="b"']
+
+
+def test_a_container_of_the_users_own_is_told_of() -> None:
+    template = {"spec": {"containers": [{"name": "helper", "image": "busybox"}]}}
+    assert left_out(plan(pool={"podTemplate": template})) == ["helper"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expanded"),
+    [
+        ("$(A)", "1"),
+        ("x$(A)y$(B)", "x1y2"),
+        ("$$(A)", "$(A)"),
+        ("$$$(A)", "$1"),
+        ("$(C)", "$(C)"),
+        ("$A", "$A"),
+        ("$(A", "$(A"),
+        ("cost: 5$", "cost: 5$"),
+    ],
+)
+def test_references_expand_as_in_kubernetes(text: str, expanded: str) -> None:
+    assert expand(text, {"A": "1", "B": "2"}) == expanded
+
+
+@given(st.text("$()Aa "))
+def test_an_escaped_text_comes_back(text: str) -> None:
+    assert expand(text.replace("$", "$$"), {"A": "1", "a": "2"}) == text
+
+
+@pytest.mark.parametrize(
+    ("status", "tail", "reason"),
+    [
+        (1, ["OSError: [Errno 98] Address already in use"], "its port is in use"),
+        (
+            2,
+            ["usage: x", "x: error: unrecognized arguments: --bogus"],
+            "it does not know the arguments --bogus: look at extraArgs",
+        ),
+        (
+            1,
+            ["ModuleNotFoundError: No module named 'torch'"],
+            "the Python package torch is missing",
+        ),
+        (-9, [], "it was ended by SIGKILL"),
+        (3, ["last words", ""], "it ended with status 3: last words"),
+        (0, [], "it ended with status 0"),
+    ],
+)
+def test_a_reason_in_plain_words(status: int, tail: list[str], reason: str) -> None:
+    assert explain(status, tail).startswith(reason)
+
+
+def test_a_connection_is_added_without_losing_anything() -> None:
+    text = '# mine\n[superlink]\ndefault = "x"  # why\n\n[superlink.x]\naddress = "a:1"\n'
+    after = with_connection(text, ("superlink", "fed"), {"address": "b:2", "insecure": True})
+    assert after.startswith(text)
+    assert '[superlink.fed]\naddress = "b:2"\ninsecure = true\n' in after
+
+
+def test_a_connection_is_changed_in_place() -> None:
+    text = '[superlink.fed]\naddress = "a:1" # old\ninsecure = true\n[other]\nkey = 1\n'
+    after = with_connection(text, ("superlink", "fed"), {"address": "b:2", "insecure": True})
+    assert after == text.replace("a:1", "b:2")
+
+
+def test_a_connection_in_an_empty_file() -> None:
+    after = with_connection("", ("tool", "flwr", "federations", "fed"), {"address": "a:1"})
+    assert after == '[tool.flwr.federations.fed]\naddress = "a:1"\n'
+
+
+def test_the_nearest_release() -> None:
+    assert nearest(Release(1, 41, 9)) == Release(1, 41)
+    assert nearest(Release(1, 99)) == Release(1, 41)
+
+
+def desired(name: str = "fed") -> Desired:
+    return Desired(
+        name=name,
+        release="1.41.0",
+        control="127.0.0.1:1",
+        fleet="",
+        supernodes=2,
+        processes=list(local(isolation="process").values()),
+        ports={},
+        environment="",
+    )
+
+
+def test_the_table_of_a_federation_that_fails() -> None:
+    reason = "its port is in use and this is a very long explanation that goes on and on for ever"
+    found = [
+        ProcessStatus("superlink/superlink", "running", 1),
+        ProcessStatus("superlink/superexec-serverapp", "running", 2),
+        ProcessStatus("default-0/supernode", "running", 3),
+        ProcessStatus("default-0/superexec-clientapp", "failing", None, 4, reason),
+    ]
+    lines = federation_table(desired(), Status(pid=1, connected=1, processes=found))
+    assert lines[:5] == [
+        "fed: not ready, 1/2 SuperNodes connected",
+        "Flower 1.41.0, flwr run at 127.0.0.1:1",
+        "POOL        NODES   STATE     RESTARTS",
+        "superlink   1/1     running   0",
+        "default     0/2     failing   4",
+    ]
+    assert lines[5].startswith("  default-0/superexec-clientapp: its port is in use")
+    assert max(map(len, lines)) <= 80
