@@ -1,6 +1,7 @@
 """`make bench`: what the figures in the docs are, measured on this machine."""
 
-from . import rendering, startup
+from . import local, rendering, startup
 
 rendering.main()
 startup.main()
+local.main()

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 TEST_EXAMPLES = 450
-COMMON_EXAMPLES = 54  # dealt to all nodes alike, so that each has seen most digits
+COMMON_EXAMPLES = 60  # dealt to all nodes alike, so that each has seen most digits
 
 
 class Examples(NamedTuple):
