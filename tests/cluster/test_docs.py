@@ -17,6 +17,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # The tests run under make already: of its targets it is checked that they are there.
 PRELUDE = """
 set -euo pipefail
+trap 'flower-operator down --all > /dev/null' EXIT
 make() { grep -q "^$1:" "$ROOT/Makefile"; }
 """
 
@@ -40,6 +41,7 @@ def test_the_commands_of_a_page_work(
         "PATH": os.pathsep.join([*map(str, tools), os.environ["PATH"]]),
         "KUBECONFIG": str(control_plane.kubeconfig),
         "KUBECACHEDIR": str(tmp_path / "kube-cache"),
+        "XDG_STATE_HOME": str(tmp_path / "state"),
     }
     done = subprocess.run(
         ["bash", "-c", PRELUDE + commands(page)],
@@ -47,7 +49,7 @@ def test_the_commands_of_a_page_work(
         env=environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]

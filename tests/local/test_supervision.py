@@ -70,7 +70,7 @@ def test_a_run_outlives_the_superlink_if_it_has_a_database(machine: Machine, rel
         extraArgs=arguments,
     )
     machine.up(document)
-    log = machine.record("fed").log_of("superlink/superexec-serverapp")
+    log = machine.record("fed").folder / "work" / "superlink" / "report.log"
     options = ("--run-config", "rounds=3 pause=4.0")
     submitting = threading.Thread(
         target=lambda: machine.run(
@@ -83,7 +83,11 @@ def test_a_run_outlives_the_superlink_if_it_has_a_database(machine: Machine, rel
         )
     )
     submitting.start()
-    wait_for(lambda: "ROUND 1" in log.read_text(), lambda: f"no round{machine.logs()}", timeout=90)
+    wait_for(
+        lambda: log.exists() and "ROUND 1" in log.read_text(),
+        lambda: f"no round{machine.logs()}",
+        timeout=90,
+    )
     kill(machine, "fed", "superlink/superlink")
     wait_for(lambda: "RESULT" in log.read_text(), lambda: f"no result{machine.logs()}", timeout=120)
     submitting.join(timeout=60)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from ..local.state import Desired, ProcessStatus, Status
 
 # The worst state of a pool's processes is the pool's.
-STATES = ("failing", "restarting", "stopped", "waiting", "running")
+STATES = ("failing", "restarting", "stopped", "waiting", "starting", "running")
 
 
 def federation_table(desired: Desired, status: Status | None, width: int = 80) -> list[str]:

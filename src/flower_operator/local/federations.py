@@ -7,16 +7,17 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from signal import SIGHUP, SIGKILL
 
 from ..api.types import Federation
-from ..flower.releases import Release, parse_release
+from ..flower.releases import parse_release
 from ..render import Facts, Plan, render
 from .environments import environment, installed_release
 from .ports import Ports
 from .processes import LOOPBACK, Machine, control_address, left_out, processes
-from .state import Desired, Record, Status, record, records
+from .state import Desired, Record, Status, allocation, known, record, records
 
 LEAST_BYTES = 200 * 1024 * 1024
 
@@ -49,8 +50,9 @@ def start(
     own = record(federation.name)
     _refuse_missing_gpus(federation)
     _refuse_full_disk(own.folder)
-    desired = _desired(federation.name, plan, own, options, tell)
-    own.write_desired(desired)
+    _install(plan, options, tell)
+    with allocation():
+        own.write_desired(_desired(federation.name, plan, own, options))
     notices = plan.notices + tuple(
         f"container {name} is not one of Flower's and does not run here" for name in left_out(plan)
     )
@@ -135,11 +137,25 @@ def find(name: str | None) -> Record:
     raise LocalError(f"no Federation {name} runs here; running: {names}")
 
 
-def _desired(
-    name: str, plan: Plan, own: Record, options: Options, tell: Callable[[str], None]
-) -> Desired:
+def _install(plan: Plan, options: Options, tell: Callable[[str], None]) -> None:
+    """Everything that may take minutes, before anything is promised to anyone."""
+    if options.environment:
+        return
+    own = plan.releases
+    needed = {own.superlink, own.serverapp}
+    needed.update(release for pool in own.pools for release in (pool.supernode, pool.clientapp))
+    for release in sorted(needed):
+        environment(release, partial(tell, f"installing Flower {release}, once"))
+
+
+def _desired(name: str, plan: Plan, own: Record, options: Options) -> Desired:
     before = own.read_desired()
-    ports = Ports(before.ports if before else {}, kept=own.is_running())
+    others = [each.read_desired() for each in known() if each.name != own.name]
+    ports = Ports(
+        before.ports if before else {},
+        kept=own.is_running(),
+        others=[port for other in others if other for port in other.ports.values()],
+    )
     dialect = plan.releases.superlink_dialect
     if options.port:
         ports.reserve("superlink", dialect.control.port, options.port)
@@ -147,7 +163,7 @@ def _desired(
         folder=own.folder,
         nodes=_node_names(options.nodes),
         port_of=ports.port_of,
-        environment_of=_environments(options, tell),
+        environment_of=lambda release: options.environment or environment(release),
     )
     found = processes(plan, machine)
     return Desired(
@@ -166,15 +182,6 @@ def _desired(
 def _node_names(count: int) -> tuple[str, ...]:
     host = socket.gethostname().partition(".")[0].lower() or "localhost"
     return (host,) if count == 1 else tuple(f"{host}-{number}" for number in range(count))
-
-
-def _environments(options: Options, tell: Callable[[str], None]) -> Callable[[Release], Path]:
-    def environment_of(release: Release) -> Path:
-        if options.environment:
-            return options.environment
-        return environment(release, lambda: tell(f"installing Flower {release}, once"))
-
-    return environment_of
 
 
 def _with_release(federation: Federation, options: Options) -> Federation:

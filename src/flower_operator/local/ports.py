@@ -1,8 +1,14 @@
 """Free ports of 127.0.0.1, given out once and kept."""
 
+import random
 import socket
+from collections.abc import Iterable
 
 from .processes import LOOPBACK
+
+# Below the ports that systems give to outgoing connections: one of those could take a port
+# between the moment it is chosen and the moment its process listens.
+FIRST, LAST = 20000, 32000
 
 
 class PortInUse(RuntimeError):
@@ -12,31 +18,42 @@ class PortInUse(RuntimeError):
 class Ports:
     """Which local port stands for which port of which pod."""
 
-    def __init__(self, given: dict[str, int], kept: bool) -> None:
-        """`given`: of an earlier time; `kept`: its processes still listen there."""
-        self.given = dict(given) if kept else {k: v for k, v in given.items() if is_free(v)}
+    def __init__(self, given: dict[str, int], *, kept: bool, others: Iterable[int] = ()) -> None:
+        """`given`: of an earlier time, `kept` if its processes still listen there; `others`:
+        promised to other Federations, whether they listen yet or not."""
+        self._taken = set(others)
+        self.given = {
+            key: port
+            for key, port in given.items()
+            if kept or (port not in self._taken and is_free(port))
+        }
+        self._taken.update(self.given.values())
 
     def reserve(self, pod: str, port: int, wanted: int) -> None:
         key = f"{pod}:{port}"
-        if self.given.get(key) != wanted and not is_free(wanted):
+        if self.given.get(key) == wanted:
+            return
+        if wanted in self._taken or not is_free(wanted):
             raise PortInUse(
                 f"port {wanted} of {LOOPBACK} is in use; choose another or leave it out"
             )
-        self.given[key] = wanted
+        self._give(key, wanted)
 
     def port_of(self, pod: str, port: int) -> int:
         key = f"{pod}:{port}"
         if key not in self.given:
-            self.given[key] = self._free()
+            self._give(key, self._free())
         return self.given[key]
 
+    def _give(self, key: str, port: int) -> None:
+        self.given[key] = port
+        self._taken.add(port)
+
     def _free(self) -> int:
-        while True:
-            with socket.socket() as probe:
-                probe.bind((LOOPBACK, 0))
-                port: int = probe.getsockname()[1]
-            if port not in self.given.values():
+        for port in random.sample(range(FIRST, LAST), LAST - FIRST):
+            if port not in self._taken and is_free(port):
                 return port
+        raise PortInUse(f"all ports of {LOOPBACK} from {FIRST} to {LAST} are in use")
 
 
 def is_free(port: int) -> bool:

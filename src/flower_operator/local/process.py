@@ -14,6 +14,8 @@ class Process:
     files: dict[str, str] = field(default_factory=dict)
     """What must be in the file system before it starts."""
     folders: list[str] = field(default_factory=list)
+    health: str | None = None
+    """An address at which it listens once it is up."""
 
     @property
     def name(self) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..flower.dialects import dialect_of
 from ..flower.releases import Release
 from ..render import Plan
 from .expansion import expand
@@ -113,17 +114,20 @@ def _process(plan: Plan, machine: Machine, pod: _Pod, container: Object) -> Proc
         for variable in container.get("env", [])
     }
     arguments = [mounts.localize(expand(text, variables)) for text in container["args"]]
+    arguments = _local_addresses(plan, machine, pod, arguments)
     return Process(
         pod=pod.name,
         container=name,
-        command=[
-            str(folder / "bin" / COMMANDS[name]),
-            *_local_addresses(plan, machine, pod, arguments),
-        ],
+        command=[str(folder / "bin" / COMMANDS[name]), *arguments],
         environment=variables,
         files=mounts.files,
         folders=sorted(set(mounts.folders.values()) - mounts.files.keys()),
+        health=_following(arguments, dialect_of(pod.release_of[name]).health),
     )
+
+
+def _following(arguments: list[str], flag: str) -> str | None:
+    return arguments[arguments.index(flag) + 1] if flag in arguments[:-1] else None
 
 
 def _value(variable: Object, pod: _Pod) -> str:

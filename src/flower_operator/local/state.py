@@ -156,17 +156,31 @@ class Record:
         return True
 
 
+@contextmanager
+def allocation() -> Iterator[None]:
+    """Keep two commands from giving out the same ports."""
+    folder = state_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "allocation.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 def record(name: str) -> Record:
     return Record(state_folder() / name)
 
 
-def records() -> list[Record]:
-    """The Federations that run on this machine."""
+def known() -> list[Record]:
+    """The Federations that this machine has ever run, by name."""
     try:
-        folders = sorted(path for path in state_folder().iterdir() if path.is_dir())
+        return [Record(path) for path in sorted(state_folder().iterdir()) if path.is_dir()]
     except FileNotFoundError:
         return []
-    return [each for each in map(Record, folders) if each.is_running()]
+
+
+def records() -> list[Record]:
+    """The Federations that run on this machine."""
+    return [each for each in known() if each.is_running()]
 
 
 def _read(path: Path) -> dict[str, Any] | None:

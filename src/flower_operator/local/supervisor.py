@@ -95,15 +95,22 @@ class Managed:
         group = self._process.pid
         self._supervisor.guard("+", group)
         self.status.pid = group
-        self._set("running")
+        self._set("starting")
+        starting = asyncio.create_task(self._until_up())
         try:
             return await self._process.wait()
         finally:
+            starting.cancel()
             self.status.pid = None
             # A SuperLink or SuperNode may leave the apps it started behind.
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(group, signal.SIGKILL)
             self._supervisor.guard("-", group)
+
+    async def _until_up(self) -> None:
+        while self.spec.health and not await accepts(self.spec.health):
+            await asyncio.sleep(0.1)
+        self._set("running")
 
     async def _start(self) -> asyncio.subprocess.Process:
         record = self._supervisor.record
@@ -232,11 +239,12 @@ class Supervisor:
         while not self._wake.is_set():
             if not self.superlink_listens.is_set() and await accepts(desired.fleet):
                 self.superlink_listens.set()
-            before = (self._status.ready, self._status.connected, self._status.message)
-            await self._ask(desired, client)
-            if before != (self._status.ready, self._status.connected, self._status.message):
-                self.publish()
-            pause = 3.0 if self._status.ready else 0.1
+            if self.superlink_listens.is_set():
+                before = (self._status.ready, self._status.connected, self._status.message)
+                await self._ask(desired, client)
+                if before != (self._status.ready, self._status.connected, self._status.message):
+                    self.publish()
+            pause = 5.0 if self._status.ready else 0.2
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), pause)
 

@@ -1,6 +1,7 @@
 """What the server does: average the nodes' models, and say how good the average is."""
 
 from logging import INFO
+from typing import cast
 
 from flwr.app import ArrayRecord, Context, MetricRecord, RecordDict
 from flwr.common import log
@@ -25,29 +26,27 @@ def main(grid: Grid, context: Context) -> None:
 
     strategy = FedAvg(
         fraction_train=1.0,
-        fraction_evaluate=0.0,  # the test examples are here, no node needs to be asked
+        fraction_evaluate=0.0,  # the test examples are here: no node needs to be asked
         min_train_nodes=nodes,
         min_available_nodes=nodes,
-        train_metrics_aggr_fn=side_by_side,
+        train_metrics_aggr_fn=compare_nodes,
     )
-    result = strategy.start(
-        grid, ArrayRecord(list(untrained())), num_rounds=rounds, evaluate_fn=evaluate
-    )
-    report(result.train_metrics_clientapp[rounds])
+    start = ArrayRecord(list(untrained()))
+    result = strategy.start(grid, start, num_rounds=rounds, evaluate_fn=evaluate)
+    single = result.train_metrics_clientapp[rounds]
+    log(INFO, "SINGLE mean %.4f best %.4f", single["mean"], single["best"])
 
 
-def side_by_side(replies: list[RecordDict], _weighted_by: str) -> MetricRecord:
-    """Every node's metrics as lists, in the order of their parts."""
-    metrics = [next(iter(reply.metric_records.values())) for reply in replies]
-    metrics.sort(key=lambda metric: metric["partition-id"])
-    return MetricRecord({name: [metric[name] for metric in metrics] for name in metrics[0]})
-
-
-def report(nodes: MetricRecord) -> None:
-    """What each node would have reached alone, after as many epochs as in all rounds."""
-    for part, examples, alone in zip(
-        nodes["partition-id"], nodes["num-examples"], nodes["alone"], strict=True
-    ):
-        log(INFO, "NODE %d examples %d accuracy %.4f", part, examples, alone)
-    accuracies = nodes["alone"]
-    log(INFO, "SINGLE mean %.4f best %.4f", sum(accuracies) / len(accuracies), max(accuracies))
+def compare_nodes(replies: list[RecordDict], _weighted_by: str) -> MetricRecord:
+    """How good the nodes would be without each other, after as many epochs."""
+    nodes = [reply.metric_records["metrics"] for reply in replies]
+    for node in sorted(nodes, key=lambda node: cast("int", node["partition-id"])):
+        log(
+            INFO,
+            "NODE %d examples %d alone %.4f",
+            node["partition-id"],
+            node["num-examples"],
+            node["alone"],
+        )
+    alone = [cast("float", node["alone"]) for node in nodes]
+    return MetricRecord({"mean": sum(alone) / len(alone), "best": max(alone)})

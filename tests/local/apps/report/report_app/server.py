@@ -2,6 +2,7 @@
 
 import json
 import time
+from pathlib import Path
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
@@ -34,6 +35,13 @@ def main(grid: Grid, context: Context) -> None:
         for answer in answers:
             text = str(answer.content["report"]["node-config"])
             reports[text] = json.loads(text)
-        print(f"ROUND {number + 1} of {len(answers)} nodes", flush=True)
+        tell(f"ROUND {number + 1} of {len(answers)} nodes")
     result = {"model": model.tolist(), "reports": list(reports.values())}
-    print(f"RESULT {json.dumps(result)}", flush=True)
+    tell(f"RESULT {json.dumps(result)}")
+
+
+def tell(text: str) -> None:
+    """Print, for whoever streams the log, and write, for whoever looks when that broke."""
+    print(text, flush=True)
+    with Path("report.log").open("a") as file:
+        file.write(f"{text}\n")
