@@ -1,11 +1,16 @@
 """Which releases can talk to each other, as measured by running them side by side.
 
-Every SuperLink from 1.23 to 1.41 was run with every SuperNode of those releases, a message
-sent to each and its ClientApp's reply awaited (design/compatibility.md has the table).
+Every SuperLink from 1.23 to 1.41 was run with every SuperNode of those releases, and every
+SuperLink and SuperNode with the SuperExecs of its neighbours (design/compatibility.md).
 """
 
 from .dialects import dialect_of
 from .releases import Release
+
+# Lines of releases whose SuperExecs may be exchanged; beside these it must be the same line,
+# which the SuperLink and the SuperNode check themselves from 1.30 on.
+SERVERAPP_LINES = (range(24, 28),)
+CLIENTAPP_LINES = (range(23, 26), range(26, 29))
 
 
 def supernode_mismatch(superlink: Release, supernode: Release) -> str | None:
@@ -20,6 +25,25 @@ def supernode_mismatch(superlink: Release, supernode: Release) -> str | None:
     )
 
 
-def superexec_mismatch(owner: str, release: Release, superexec: Release) -> str | None:
-    """Why a SuperExec cannot work for the SuperLink or SuperNode beside it."""
-    return None
+def serverapp_mismatch(superlink: Release, superexec: Release) -> str | None:
+    """Why a SuperExec cannot run ServerApps for the SuperLink beside it."""
+    return _superexec_mismatch("SuperLink", superlink, superexec, SERVERAPP_LINES)
+
+
+def clientapp_mismatch(supernode: Release, superexec: Release) -> str | None:
+    """Why a SuperExec cannot run ClientApps for the SuperNode beside it."""
+    return _superexec_mismatch("SuperNode", supernode, superexec, CLIENTAPP_LINES)
+
+
+def _superexec_mismatch(
+    owner: str, release: Release, superexec: Release, exchangeable: tuple[range, ...]
+) -> str | None:
+    if release.line == superexec.line or any(
+        release.minor in lines and superexec.minor in lines for lines in exchangeable
+    ):
+        return None
+    wanted = f"{release.major}.{release.minor}"
+    return (
+        f"a SuperExec of Flower {superexec} cannot work for a {owner} of {release}; "
+        f"use one of {wanted}"
+    )

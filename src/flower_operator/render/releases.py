@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from ..api.problems import InvalidFederation, Problem
 from ..api.types import Federation
-from ..flower.compatibility import superexec_mismatch, supernode_mismatch
+from ..flower.compatibility import clientapp_mismatch, serverapp_mismatch, supernode_mismatch
 from ..flower.dialects import NEWEST, OLDEST, Dialect, dialect_of
 from ..flower.releases import Release, parse_release, release_of_image
 
@@ -62,9 +62,9 @@ def find_releases(federation: Federation) -> Releases:
         finder.compare(
             f"spec.supernodes.pools[{position}]", supernode_mismatch(superlink, supernode)
         )
-        finder.compare(images, superexec_mismatch("SuperNode", supernode, clientapp))
+        finder.compare(f"{images}.superexecClientApp", clientapp_mismatch(supernode, clientapp))
         pools.append(PoolReleases(supernode, clientapp))
-    finder.compare("spec.superlink", superexec_mismatch("SuperLink", superlink, serverapp))
+    finder.compare("spec.superlink.superexecImage", serverapp_mismatch(superlink, serverapp))
     if finder.problems:
         raise InvalidFederation(finder.problems)
     return Releases(superlink, serverapp, tuple(pools), tuple(finder.notices))
