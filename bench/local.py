@@ -19,7 +19,8 @@ from flower_operator.control import ControlClient, Unreachable
 from flower_operator.flower.releases import NEWEST
 from flower_operator.local.environments import environment
 from flower_operator.local.ports import Ports
-from flower_operator.local.processes import LOOPBACK, Machine, control_address, processes
+from flower_operator.local.process import LOOPBACK
+from flower_operator.local.processes import Machine, control_address, processes
 from flower_operator.local.state import Record
 from flower_operator.local.supervisor import accepts, environment_of
 from flower_operator.render import Facts, render

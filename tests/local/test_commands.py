@@ -147,7 +147,18 @@ def test_bad_input_is_told_in_a_line_and_leaves_nothing_running(machine: Machine
     assert "spec.superlink.imag: is not a field; did you mean image?" in error(
         "up", "-d", machine.write(broken)
     )
+    old = federation("old", "1.41.0", "subprocess")
+    old["spec"]["supernodes"]["image"] = "flwr/supernode:1.25.0"
+    assert "cannot join a SuperLink of 1.41.0" in error("up", "-d", machine.write(old))
     assert "No such file" in error("up", "-d", machine.folder / "absent.yaml")
+
+
+@pytest.mark.parametrize("release", ["1.25.0", "1.34.0", "1.37.0", "1.41.0"])
+def test_a_run_that_fails_says_so_in_its_status(machine: Machine, release: str) -> None:
+    machine.up(federation("fed", release, "subprocess"))
+    done = machine.run("run", REPORT_APP, "--run-config", "fail=true", check=False)
+    assert "Exit Code: 20" in done.stdout
+    assert done.returncode == 1
 
 
 def test_an_app_that_is_none_is_named(machine: Machine) -> None:

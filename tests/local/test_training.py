@@ -39,3 +39,21 @@ def test_a_round_of_training_with_the_node_config_of_the_manifest(
         assert types == [
             {key: type(value) for key, value in report.items()} for report in expected_reports()
         ]
+
+
+@pytest.mark.parametrize(
+    ("superlink", "supernodes"),
+    [
+        ("1.25.0", ["1.24.0", "1.39.0"]),
+        ("1.39.0", ["1.23.0", "1.38.0"]),
+        ("1.41.0", ["1.40.0", "1.41.0"]),
+    ],
+)
+def test_supernodes_of_other_releases_train_with_a_superlink(
+    machine: Machine, superlink: str, supernodes: list[str]
+) -> None:
+    document = federation("mixed", superlink, "subprocess")
+    for pool, release in zip(document["spec"]["supernodes"]["pools"], supernodes, strict=True):
+        pool["images"] = {"supernode": f"flwr/supernode:{release}"}
+    machine.up(document)
+    assert machine.result_of("mixed")["model"] == [0.5, 0.5, 0.5]

@@ -51,16 +51,16 @@ def up(
     timeout: float,
 ) -> None:
     """Run Federations on this machine, as real flwr processes."""
-    from ..local import federations as local
+    from ..local.starting import Options, start
 
     with _plain_errors():
         found = _read_federations(paths)
         own = environment.absolute() if environment else None
-        options = local.Options(nodes=nodes, release=release, environment=own, port=port)
+        options = Options(nodes=nodes, release=release, environment=own, port=port)
         started: list[Started] = []
         try:
             for federation in found:
-                one = local.start(federation, options, attached=not detach, tell=_note)
+                one = start(federation, options, attached=not detach, tell=_note)
                 started.append(one)
                 for notice in one.notices:
                     _note(notice)
@@ -184,17 +184,12 @@ COMMANDS: list[click.Command] = [up, list_, status, logs, down, restart, run, co
 @contextmanager
 def _plain_errors() -> Iterator[None]:
     """What a user did wrong is said in a line, not shown as a traceback."""
-    from ..api.problems import InvalidFederation
     from ..local.environments import EnvironmentUnavailable
     from ..local.federations import LocalError
     from ..local.ports import PortInUse
 
     try:
         yield
-    except InvalidFederation as error:
-        for problem in error.problems:
-            click.echo(f"error: {problem}", err=True)
-        sys.exit(1)
     except (LocalError, EnvironmentUnavailable, PortInUse, OSError) as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(1)

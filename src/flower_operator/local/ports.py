@@ -4,7 +4,7 @@ import random
 import socket
 from collections.abc import Iterable
 
-from .processes import LOOPBACK
+from .process import LOOPBACK
 
 # Below the ports that systems give to outgoing connections: one of those could take a port
 # between the moment it is chosen and the moment its process listens.

@@ -4,6 +4,8 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass, field
 
+LOOPBACK = "127.0.0.1"
+
 
 @dataclass(frozen=True)
 class Process:

@@ -15,11 +15,10 @@ from ..flower.dialects import dialect_of
 from ..flower.releases import Release
 from ..render import Plan
 from .expansion import expand
-from .process import Process
+from .process import LOOPBACK, Process
 
 Object = dict[str, Any]
 
-LOOPBACK = "127.0.0.1"
 COMMANDS = {
     "superlink": "flower-superlink",
     "supernode": "flower-supernode",

@@ -1,8 +1,10 @@
 """Runs submitted to a Federation of this machine, with its release's own `flwr`."""
 
 import os
+import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import tomllib
 from pathlib import Path
@@ -11,6 +13,8 @@ from .connections import connection, section, with_connection
 from .federations import LocalError
 from .state import Record
 
+# How flwr reports that a ServerApp ended badly.
+FAILURE = re.compile(rb"Exit Code: [1-9]")
 # What is never part of an app and may be large.
 LEFT_BEHIND = shutil.ignore_patterns(".*", "__pycache__", "venv", "node_modules", "*.egg-info")
 
@@ -35,8 +39,21 @@ def submit(own: Record, app: Path, options: tuple[str, ...]) -> int:
             "FLWR_TELEMETRY_ENABLED": os.environ.get("FLWR_TELEMETRY_ENABLED", "0"),
             "FLWR_DISABLE_UPDATE_CHECK": "1",
         }
-        done = subprocess.run([*command, "--stream", *options], env=environment, check=False)
-        return done.returncode
+        return _stream([*command, "--stream", *options], environment)
+
+
+def _stream(command: list[str], environment: dict[str, str]) -> int:
+    """Pass the output on. flwr's own status is 0 even where the app failed; its log tells."""
+    failed = False
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as running:
+        assert running.stdout
+        for line in running.stdout:
+            sys.stdout.buffer.write(line)
+            sys.stdout.buffer.flush()
+            failed = failed or FAILURE.search(line) is not None
+    return running.returncode or int(failed)
 
 
 def check_app(app: Path) -> None:

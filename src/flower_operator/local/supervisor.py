@@ -16,11 +16,14 @@ import time
 from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ..control import ControlClient, Unreachable
 from .process import Process
 from .reasons import explain
 from .state import Desired, ProcessStatus, Record, Status
+
+if TYPE_CHECKING:
+    from ..control import ControlClient
 
 SUPERLINK = "superlink/superlink"
 GRACE_SECONDS = 10.0
@@ -209,6 +212,9 @@ class Supervisor:
             await self._adopt(desired)
             self._status.hash = digest
             self.publish()
+            # Imported while the SuperLink starts, which takes longer.
+            from ..control import ControlClient
+
             client = ControlClient(desired.dialect, desired.control)
             try:
                 await self._observe(desired, client)
@@ -235,7 +241,7 @@ class Supervisor:
         # As they stand in the manifest, whatever was started again.
         self._managed = {name: self._managed[name] for name in wanted}
 
-    async def _observe(self, desired: Desired, client: ControlClient) -> None:
+    async def _observe(self, desired: Desired, client: "ControlClient") -> None:
         while not self._wake.is_set():
             if not self.superlink_listens.is_set() and await accepts(desired.fleet):
                 self.superlink_listens.set()
@@ -244,11 +250,13 @@ class Supervisor:
                 await self._ask(desired, client)
                 if before != (self._status.ready, self._status.connected, self._status.message):
                     self.publish()
-            pause = 5.0 if self._status.ready else 0.2
+            pause = 5.0 if self._status.ready else 0.1
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), pause)
 
-    async def _ask(self, desired: Desired, client: ControlClient) -> None:
+    async def _ask(self, desired: Desired, client: "ControlClient") -> None:
+        from ..control import Unreachable
+
         status = self._status
         try:
             status.connected = await client.connected()

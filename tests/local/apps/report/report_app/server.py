@@ -14,6 +14,8 @@ app = ServerApp()
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     config = context.run_config
+    if config["fail"]:
+        raise RuntimeError("told to fail")
     while len(list(grid.get_node_ids())) < int(config["nodes"]):
         time.sleep(0.2)
     model = np.zeros(3)

@@ -1,0 +1,147 @@
+"""A Federation started on this machine, or changed to what its manifest says now."""
+
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from signal import SIGHUP
+
+from ..api.problems import InvalidFederation
+from ..api.types import Federation
+from ..flower.releases import parse_release
+from ..render import Facts, Plan, render
+from .environments import environment, installed_release
+from .federations import LocalError, Started
+from .ports import Ports
+from .process import LOOPBACK
+from .processes import Machine, control_address, left_out, processes
+from .state import Desired, Record, allocation, known, record
+
+LEAST_BYTES = 200 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Options:
+    nodes: int = 1
+    release: str | None = None
+    environment: Path | None = None
+    port: int | None = None
+
+
+def start(
+    federation: Federation, options: Options, *, attached: bool, tell: Callable[[str], None]
+) -> Started:
+    """Start a Federation, or change it to this if it runs; `tell` hears what takes long."""
+    try:
+        plan = render(_with_release(federation, options), Facts())
+    except InvalidFederation as error:
+        raise LocalError("\n".join(map(str, error.problems))) from None
+    own = record(federation.name)
+    _refuse_missing_gpus(federation)
+    _refuse_full_disk(own.folder)
+    _install(plan, options, tell)
+    with allocation():
+        own.write_desired(_desired(federation.name, plan, own, options))
+    notices = plan.notices + tuple(
+        f"container {name} is not one of Flower's and does not run here" for name in left_out(plan)
+    )
+    if own.is_running():
+        own.signal(SIGHUP)
+        return Started(own, notices, None)
+    (own.folder / "status.json").unlink(missing_ok=True)
+    return Started(own, notices, _spawn(own, attached))
+
+
+def _install(plan: Plan, options: Options, tell: Callable[[str], None]) -> None:
+    """Everything that may take minutes, before anything is promised to anyone."""
+    if options.environment:
+        return
+    own = plan.releases
+    needed = {own.superlink, own.serverapp}
+    needed.update(release for pool in own.pools for release in (pool.supernode, pool.clientapp))
+    for release in sorted(needed):
+        environment(release, partial(tell, f"installing Flower {release}, once"))
+
+
+def _desired(name: str, plan: Plan, own: Record, options: Options) -> Desired:
+    before = own.read_desired()
+    others = [each.read_desired() for each in known() if each.name != own.name]
+    ports = Ports(
+        before.ports if before else {},
+        kept=own.is_running(),
+        others=[port for other in others if other for port in other.ports.values()],
+    )
+    dialect = plan.releases.superlink_dialect
+    if options.port:
+        ports.reserve("superlink", dialect.control.port, options.port)
+    machine = Machine(
+        folder=own.folder,
+        nodes=_node_names(options.nodes),
+        port_of=ports.port_of,
+        environment_of=lambda release: options.environment or environment(release),
+    )
+    found = processes(plan, machine)
+    return Desired(
+        name=name,
+        release=str(plan.releases.superlink),
+        control=control_address(plan, machine),
+        fleet=f"{LOOPBACK}:{ports.port_of('superlink', dialect.fleet.port)}",
+        supernodes=sum(process.container == "supernode" for process in found),
+        processes=found,
+        ports=ports.given,
+        environment=str(machine.environment_of(plan.releases.superlink)),
+        restarts=before.restarts if before else {},
+    )
+
+
+def _node_names(count: int) -> tuple[str, ...]:
+    host = socket.gethostname().partition(".")[0].lower() or "localhost"
+    return (host,) if count == 1 else tuple(f"{host}-{number}" for number in range(count))
+
+
+def _with_release(federation: Federation, options: Options) -> Federation:
+    version = options.release
+    if options.environment:
+        found = installed_release(options.environment)
+        asked = parse_release(version) if version else None
+        if asked and asked.line != found.line:
+            raise LocalError(f"{options.environment} has Flower {found}, not {version}")
+        version = str(found)
+    if version is None:
+        return federation
+    return federation.model_copy(
+        update={"spec": federation.spec.model_copy(update={"version": version})}
+    )
+
+
+def _refuse_missing_gpus(federation: Federation) -> None:
+    devices = {"nvidia": Path("/dev/nvidiactl"), "amd": Path("/dev/kfd")}
+    for pool in federation.spec.supernodes.pools:
+        vendor = pool.gpu.vendor or "nvidia"
+        if (pool.gpu.enabled or pool.gpu.mount_all) and not devices[vendor].exists():
+            raise LocalError(
+                f"pool {pool.name} asks for {vendor} GPUs and this machine has none; "
+                "set gpu.enabled: false to run it here"
+            )
+
+
+def _refuse_full_disk(folder: Path) -> None:
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    if shutil.disk_usage(existing).free < LEAST_BYTES:
+        raise LocalError(f"{existing} has less than {LEAST_BYTES >> 20} MiB free")
+
+
+def _spawn(own: Record, attached: bool) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "flower_operator.local.supervisor", str(own.folder)]
+    with (own.folder / "supervisor.log").open("wb") as log:
+        return subprocess.Popen(
+            command + ["attached"] * attached,
+            stdin=subprocess.PIPE if attached else subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
