@@ -11,6 +11,7 @@ from flower_operator.render import Facts, render
 from scripts.kubernetes_schema import TARGET, collect, dumps
 from scripts.manifests import CRD, EXAMPLES
 from tests.harness.control_plane import ControlPlane
+from tests.unit.federations import document
 
 STRICT = "fieldValidation=Strict&dryRun=All"
 FEDERATIONS = "/apis/flwr.exalsius.ai/v1/namespaces/default/federations"
@@ -18,35 +19,12 @@ FEDERATIONS = "/apis/flwr.exalsius.ai/v1/namespaces/default/federations"
 Document = dict[str, Any]
 
 
-def documents() -> list[Document]:
+def examples() -> list[Document]:
     return [
-        document
+        manifest
         for path in sorted(EXAMPLES.glob("*.yaml"))
-        for document in yaml.safe_load_all(path.read_text())
+        for manifest in yaml.safe_load_all(path.read_text())
     ]
-
-
-def federation(mode: str = "StatefulSet", isolation: str = "subprocess") -> Document:
-    process = isolation == "process"
-    pool: Document = {"name": "default", "images": {}}
-    if mode == "StatefulSet":
-        pool["replicas"] = 2
-    if process:
-        pool["images"]["superexecClientApp"] = "flwr/superexec:1.25.0"
-    superlink = {"image": "flwr/superlink:1.25.0"}
-    if process:
-        superlink["superexecImage"] = "flwr/superexec:1.25.0"
-    return {
-        "apiVersion": "flwr.exalsius.ai/v1",
-        "kind": "Federation",
-        "metadata": {"name": "example"},
-        "spec": {
-            "mode": mode,
-            "isolationMode": isolation,
-            "superlink": superlink,
-            "supernodes": {"image": "flwr/supernode:1.25.0", "pools": [pool]},
-        },
-    }
 
 
 def refusal(control_plane: ControlPlane, document: Document) -> str:
@@ -109,49 +87,49 @@ def long_names(document: Document) -> None:
     ("start", "change", "message"),
     [
         (
-            federation(),
+            document(),
             no_pool,
             "spec.supernodes.pools must contain at least one pool",
         ),
         (
-            federation("DaemonSet"),
+            document("DaemonSet"),
             set_replicas,
             "replicas must not be set for pools when mode is DaemonSet",
         ),
         (
-            federation(),
+            document(),
             drop_replicas,
             "replicas must be set (>=1) for every pool when mode is StatefulSet",
         ),
         (
-            federation(isolation="process"),
+            document(isolation="process"),
             drop_superexec,
             "spec.superlink.superexecImage is required when isolationMode=process",
         ),
         (
-            federation(isolation="process"),
+            document(isolation="process"),
             drop_client_superexec,
             "spec.supernodes.pools[*].images.superexecClientApp is required when "
             "isolationMode=process",
         ),
         (
-            federation(),
+            document(),
             set_superexec,
             "spec.superlink.superexecImage must be empty when isolationMode=subprocess",
         ),
         (
-            federation(),
+            document(),
             set_client_superexec,
             "spec.supernodes.pools[*].images.superexecClientApp must be empty when "
             "isolationMode=subprocess",
         ),
         (
-            federation(),
+            document(),
             mount_all,
             "spec.supernodes.pools[*].gpu.vendor is required when gpu.mountAll=true",
         ),
         (
-            federation(),
+            document(),
             long_names,
             "names are too long: <name>-supernode-<pool> may have 63 characters, "
             "52 in StatefulSet mode",
@@ -161,9 +139,9 @@ def long_names(document: Document) -> None:
 def test_a_broken_rule_is_refused_in_these_words(
     control_plane: ControlPlane, start: Document, change: Any, message: str
 ) -> None:
-    document = json.loads(json.dumps(start))
-    change(document)
-    assert message in refusal(control_plane, document)
+    manifest = json.loads(json.dumps(start))
+    change(manifest)
+    assert message in refusal(control_plane, manifest)
 
 
 @pytest.mark.parametrize(
@@ -189,20 +167,18 @@ def test_a_broken_rule_is_refused_in_these_words(
 def test_a_misspelt_or_mistyped_pod_field_is_refused_by_name(
     control_plane: ControlPlane, fields: Document, named: str
 ) -> None:
-    document = federation()
-    document["spec"]["superlink"] |= fields
-    assert named in refusal(control_plane, document)
+    assert named in refusal(control_plane, document(superlink=fields))
 
 
-@pytest.mark.parametrize("document", documents(), ids=lambda d: d["metadata"]["name"])
+@pytest.mark.parametrize("manifest", examples(), ids=lambda d: d["metadata"]["name"])
 def test_an_example_and_all_that_it_becomes_are_accepted(
-    control_plane: ControlPlane, document: Document
+    control_plane: ControlPlane, manifest: Document
 ) -> None:
     answer = control_plane.kubectl(
-        "apply", "--server-side", "--validate=strict", "-f", "-", input=json.dumps(document)
+        "apply", "--server-side", "--validate=strict", "-f", "-", input=json.dumps(manifest)
     )
     assert "serverside-applied" in answer.stdout
-    for rendered in render(parse(document), Facts()).objects:
+    for rendered in render(parse(manifest), Facts()).objects:
         path = apply_path(rendered)
         status, applied = control_plane.request(
             "PATCH",
@@ -214,6 +190,33 @@ def test_an_example_and_all_that_it_becomes_are_accepted(
         # Quantities come back in another spelling of the same amount.
         lost = [path for path in missing(rendered, applied) if ".resources." not in path]
         assert not lost, "the API server did not keep all that was sent"
+
+
+def test_the_pods_of_every_example_pass_pod_security_restricted(
+    control_plane: ControlPlane,
+) -> None:
+    control_plane.kubectl("create", "namespace", "restricted")
+    control_plane.kubectl("create", "serviceaccount", "default", "-n", "restricted")
+    label = "pod-security.kubernetes.io/enforce=restricted"
+    control_plane.kubectl("label", "namespace", "restricted", label)
+    checked = 0
+    for manifest in examples():
+        for workload in json.loads(json.dumps(render(parse(manifest), Facts()).objects)):
+            template = workload.get("spec", {}).get("template")
+            if template is None:
+                continue
+            template["spec"].pop("runtimeClassName", None)  # no such class on this cluster
+            claims = workload["spec"].get("volumeClaimTemplates", [])
+            names = [claim["metadata"]["name"] for claim in claims]
+            template["spec"]["volumes"] += [{"name": each, "emptyDir": {}} for each in names]
+            name = workload["metadata"]["name"]
+            pod = {"apiVersion": "v1", "kind": "Pod", **template, "metadata": {"name": name}}
+            status, answer = control_plane.request(
+                "POST", f"/api/v1/namespaces/restricted/pods?{STRICT}", pod
+            )
+            assert status == 201, answer["message"]
+            checked += 1
+    assert checked > 25
 
 
 def apply_path(rendered: Document) -> str:

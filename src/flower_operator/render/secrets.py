@@ -2,7 +2,9 @@
 
 from typing import Any
 
+from ..api.types import Federation
 from ..flower.commands import ServerCertificate
+from ..flower.dialects import Dialect
 
 Object = dict[str, Any]
 
@@ -14,6 +16,12 @@ SERVER_CERTIFICATE = ServerCertificate(
 )
 ROOT_CERTIFICATES = f"{FOLDER}/ca/ca.crt"
 SUPEREXEC_SECRET = f"{FOLDER}/superexec/secret"
+
+
+def superexec_secret(federation: Federation, dialect: Dialect) -> str | None:
+    """The file of the secret that a SuperExec and its owner share, where they do."""
+    wanted = not federation.spec.insecure and federation.spec.isolation_mode == "process"
+    return SUPEREXEC_SECRET if wanted and dialect.superexec_secret else None
 
 
 def server_certificate_volume(federation: str) -> Object:

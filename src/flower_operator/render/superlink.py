@@ -88,7 +88,7 @@ def _containers(federation: Federation, releases: Releases) -> list[Object]:
 def _superlink_container(federation: Federation, dialect: Dialect) -> Object:
     spec = federation.spec
     secure = not spec.insecure
-    secret = _superexec_secret(federation, dialect)
+    secret = secrets.superexec_secret(federation, dialect)
     arguments = superlink_arguments(
         dialect,
         spec.isolation_mode,
@@ -114,7 +114,7 @@ def _superexec_container(federation: Federation, releases: Releases) -> Object:
     superlink = federation.spec.superlink
     dialect = releases.serverapp_dialect
     runs_tls = not federation.spec.insecure and releases.superlink_dialect.runtime_follows_tls
-    secret = _superexec_secret(federation, dialect)
+    secret = secrets.superexec_secret(federation, dialect)
     mounts = [secrets.mount("ca")] if runs_tls else []
     mounts += [secrets.mount("superexec")] if secret else []
     return pods.container(
@@ -141,14 +141,9 @@ def _volumes(federation: Federation, releases: Releases) -> list[Object]:
     if federation.spec.isolation_mode == "process":
         if releases.superlink_dialect.runtime_follows_tls:
             volumes.append(secrets.authority_volume(federation.name))
-        if _superexec_secret(federation, releases.superlink_dialect):
+        if secrets.superexec_secret(federation, releases.superlink_dialect):
             volumes.append(secrets.superexec_secret_volume(federation.name))
     return volumes
-
-
-def _superexec_secret(federation: Federation, dialect: Dialect) -> str | None:
-    wanted = not federation.spec.insecure and federation.spec.isolation_mode == "process"
-    return secrets.SUPEREXEC_SECRET if wanted and dialect.superexec_secret else None
 
 
 def _runtime_exposed(federation: Federation) -> bool:

@@ -9,7 +9,6 @@ from ..flower.commands import (
     superexec_arguments,
     supernode_arguments,
 )
-from ..flower.dialects import Dialect
 from . import gpus, node_config, pods, secrets
 from .facts import Facts
 from .merge import overlay
@@ -79,7 +78,7 @@ def _supernode_container(
 ) -> Object:
     spec = federation.spec
     secure = not spec.insecure
-    secret = _superexec_secret(federation, releases.supernode_dialect)
+    secret = secrets.superexec_secret(federation, releases.supernode_dialect)
     arguments = supernode_arguments(
         releases.supernode_dialect,
         spec.isolation_mode,
@@ -107,7 +106,7 @@ def _supernode_container(
 
 
 def _superexec_container(federation: Federation, pool: Pool, releases: PoolReleases) -> Object:
-    secret = _superexec_secret(federation, releases.clientapp_dialect)
+    secret = secrets.superexec_secret(federation, releases.clientapp_dialect)
     mounts = [secrets.mount("superexec")] if secret else []
     return pods.container(
         "superexec-clientapp",
@@ -140,11 +139,6 @@ def _volumes(
         volumes.append(node_config.volume(name))
     if not federation.spec.insecure:
         volumes.append(secrets.authority_volume(federation.name))
-        if _superexec_secret(federation, releases.supernode_dialect):
+        if secrets.superexec_secret(federation, releases.supernode_dialect):
             volumes.append(secrets.superexec_secret_volume(federation.name))
     return volumes
-
-
-def _superexec_secret(federation: Federation, dialect: Dialect) -> str | None:
-    wanted = not federation.spec.insecure and federation.spec.isolation_mode == "process"
-    return secrets.SUPEREXEC_SECRET if wanted and dialect.superexec_secret else None
