@@ -50,7 +50,7 @@ def mutations(dialect: Dialect) -> Iterator[tuple[str, Dialect]]:
     """The dialect with one flag renamed, or taken away where a dialect may lack it."""
     for field in fields(dialect):
         value = getattr(dialect, field.name)
-        if isinstance(value, str):
+        if isinstance(value, str) and value.startswith("--"):
             yield changed(dialect, field.name, f"{value}-renamed")
             if field.type in (str | None, "str | None"):
                 yield changed(dialect, field.name, None)

@@ -219,7 +219,7 @@ def test_the_table_of_a_federation_that_fails() -> None:
         ProcessStatus("default-0/supernode", "running", 3),
         ProcessStatus("default-0/superexec-clientapp", "failing", None, 4, reason),
     ]
-    lines = federation_table(desired(), Status(pid=1, connected=1, processes=found))
+    lines = federation_table(desired(), Status(connected=1, processes=found))
     assert lines[:5] == [
         "fed: not ready, 1/2 SuperNodes connected",
         "Flower 1.41.0, flwr run at 127.0.0.1:1",

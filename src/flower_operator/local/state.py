@@ -52,7 +52,6 @@ class ProcessStatus:
 class Status:
     """What runs: written by the supervisor, read by commands."""
 
-    pid: int
     ready: bool = False
     connected: int | None = None
     message: str = ""
@@ -133,11 +132,15 @@ class Record:
             except BlockingIOError:
                 yield False
             else:
+                (self.folder / "pid").write_text(str(os.getpid()))
                 yield True
 
     def supervisor(self) -> int | None:
-        content = _read(self.folder / "status.json")
-        return int(content["pid"]) if content and self.is_running() else None
+        try:
+            pid = int((self.folder / "pid").read_text() or 0)
+        except FileNotFoundError:
+            return None
+        return pid if pid and self.is_running() else None
 
     def signal(self, number: signal.Signals) -> None:
         if pid := self.supervisor():

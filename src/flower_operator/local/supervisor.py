@@ -14,9 +14,9 @@ import signal
 import sys
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .process import Process
 from .reasons import explain
@@ -52,63 +52,64 @@ for g in $groups; do kill -KILL -"$g" 2>/dev/null; done
 
 
 class Managed:
-    """One process: started, watched, started again."""
+    """One process: started, watched, started again until it is told to stop."""
 
     def __init__(self, spec: Process, asked: int, supervisor: "Supervisor") -> None:
         self.spec = spec
         self.asked = asked
         self.status = ProcessStatus(spec.name, "waiting")
         self._supervisor = supervisor
-        self._process: asyncio.subprocess.Process | None = None
-        self._stopping = False
+        self._stopping = asyncio.Event()
         self._crashes = 0
         self._task = asyncio.create_task(self._keep())
 
     async def stop(self) -> None:
-        self._stopping = True
-        if self._process and self._process.returncode is None:
-            await self._end(self._process)
-        self._task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._task
-        self._set("stopped")
+        self._stopping.set()
+        await self._task
 
     async def _keep(self) -> None:
         if self.spec.name != SUPERLINK:
-            await self._supervisor.superlink_listens.wait()
-        while not self._stopping:
+            await self._unless_stopping(self._supervisor.superlink_listens.wait())
+        while not self._stopping.is_set():
             started = time.monotonic()
             status = await self._run()
-            if self._stopping:
-                return
+            if self._stopping.is_set():
+                break
             if time.monotonic() - started > STABLE_SECONDS:
                 self._crashes = 0
             self._crashes += 1
             self.status.restarts += 1
             self.status.reason = explain(status, self._tail())
             self._set("failing" if self._crashes >= FAILING else "restarting")
-            backoff = FIRST_BACKOFF * 2 ** min(self._crashes - 1, 10)
-            await asyncio.sleep(min(backoff, LONGEST_BACKOFF))
+            await self._unless_stopping(asyncio.sleep(backoff_after(self._crashes)))
+        self._set("stopped")
+
+    async def _unless_stopping(self, work: Coroutine[Any, Any, object]) -> None:
+        """Wait for `work`, or for the order to stop if that comes first."""
+        tasks = {asyncio.create_task(work), asyncio.create_task(self._stopping.wait())}
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            task.cancel()
 
     async def _run(self) -> int:
         try:
-            self._process = await self._start()
+            process = await self._start()
         except OSError as error:
             return self._not_started(error)
-        group = self._process.pid
-        self._supervisor.guard("+", group)
-        self.status.pid = group
+        self._supervisor.guard("+", process.pid)
+        self.status.pid = process.pid
         self._set("starting")
         starting = asyncio.create_task(self._until_up())
-        try:
-            return await self._process.wait()
-        finally:
-            starting.cancel()
-            self.status.pid = None
-            # A SuperLink or SuperNode may leave the apps it started behind.
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(group, signal.SIGKILL)
-            self._supervisor.guard("-", group)
+        await self._unless_stopping(process.wait())
+        starting.cancel()
+        if process.returncode is None:
+            await self._end(process)
+        self.status.pid = None
+        # A SuperLink or SuperNode may leave the apps it started behind.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        self._supervisor.guard("-", process.pid)
+        return await process.wait()
 
     async def _until_up(self) -> None:
         while self.spec.health and not await accepts(self.spec.health):
@@ -164,7 +165,7 @@ class Supervisor:
         self.record = record
         self.superlink_listens = asyncio.Event()
         self._managed: dict[str, Managed] = {}
-        self._status = Status(pid=os.getpid(), started=time.time())
+        self._status = Status(started=time.time())
         self._wake = asyncio.Event()
         self._stop = asyncio.Event()
         self._guardian: asyncio.subprocess.Process | None = None
@@ -180,11 +181,16 @@ class Supervisor:
         loop.add_signal_handler(signal.SIGHUP, self._wake.set)
         if attached:
             loop.add_reader(sys.stdin, self._input_ended)
-        watcher = asyncio.create_task(self._follow())
-        await self._stop.wait()
-        watcher.cancel()
-        await asyncio.gather(watcher, return_exceptions=True)
+        follower = asyncio.create_task(self._follow())
+        ordered = asyncio.create_task(self._stop.wait())
+        await asyncio.wait({follower, ordered}, return_when=asyncio.FIRST_COMPLETED)
+        follower.cancel()
         await asyncio.gather(*(managed.stop() for managed in self._managed.values()))
+        if self._guardian.stdin:
+            self._guardian.stdin.close()
+        await self._guardian.wait()
+        with contextlib.suppress(asyncio.CancelledError):
+            await follower  # a fault of ours ends in supervisor.log
 
     def guard(self, sign: str, group: int) -> None:
         if self._guardian and self._guardian.stdin:
@@ -217,7 +223,7 @@ class Supervisor:
 
             client = ControlClient(desired.dialect, desired.control)
             try:
-                await self._observe(desired, client)
+                await self._observe(desired, digest, client)
             finally:
                 await client.close()
 
@@ -241,8 +247,8 @@ class Supervisor:
         # As they stand in the manifest, whatever was started again.
         self._managed = {name: self._managed[name] for name in wanted}
 
-    async def _observe(self, desired: Desired, client: "ControlClient") -> None:
-        while not self._wake.is_set():
+    async def _observe(self, desired: Desired, digest: str, client: "ControlClient") -> None:
+        while not self._wake.is_set() and self.record.desired_hash() == digest:
             if not self.superlink_listens.is_set() and await accepts(desired.fleet):
                 self.superlink_listens.set()
             if self.superlink_listens.is_set():
@@ -267,6 +273,13 @@ class Supervisor:
         status.ready = running and (status.connected or 0) >= desired.supernodes
 
 
+def backoff_after(crashes: int) -> float:
+    """At once after the first: a SuperLink that is back in time keeps its runs."""
+    if crashes == 1:
+        return 0.0
+    return float(min(FIRST_BACKOFF * 2 ** min(crashes - 2, 10), LONGEST_BACKOFF))
+
+
 def environment_of(process: Process, own: Mapping[str, str]) -> dict[str, str]:
     """This environment, less what would lead a process to another Python, plus its own."""
     misleading = {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PYTHONUNBUFFERED"}
@@ -288,6 +301,8 @@ async def accepts(address: str) -> bool:
 
 def main(folder: Path, attached: bool) -> int:
     record = Record(folder)
+    # From the moment the lock is held a command may send it; the file is read later anyway.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     with record.hold() as held:
         if not held:
             return 1
