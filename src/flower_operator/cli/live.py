@@ -1,33 +1,34 @@
 """Lines that are written over while they change, on a terminal; else once, at the end."""
 
 import sys
-from types import TracebackType
-from typing import Self
+from collections.abc import Callable
 
 import click
 
 
 class LiveTable:
-    def __init__(self) -> None:
-        self._live = sys.stdout.isatty()
-        self._lines: list[str] = []
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if error is not None and not self._live and self._lines:
-            click.echo("\n".join(self._lines))
-
-    def show(self, lines: list[str], *, final: bool = False) -> None:
-        if self._live and lines != self._lines:
-            up = f"\x1b[{len(self._lines)}A\x1b[J" if self._lines else ""
-            click.echo(up + "\n".join(lines))
-        elif final and not self._live:
-            click.echo("\n".join(lines))
+    def __init__(self, lines: Callable[[], list[str]]) -> None:
         self._lines = lines
+        self._live = sys.stdout.isatty()
+        self._shown: list[str] = []
+
+    def refresh(self, below: int = 0) -> None:
+        """Show the lines if they changed; `below`: how many others were printed after them."""
+        lines = self._lines()
+        if not self._live or not lines or lines == self._shown:
+            return
+        start = f"\x1b[{len(self._shown) + below}A" if self._shown else ""
+        end = f"\x1b[{below}B" if below else ""
+        body = "".join(f"\x1b[2K{line}\n" for line in lines)
+        if len(lines) == len(self._shown) or not self._shown:
+            click.echo(start + body + end, nl=False)
+        else:  # of another height: anew, with what stood below pushed down
+            click.echo(f"{start}\x1b[J{body}", nl=False)
+        self._shown = lines
+
+    def finish(self) -> None:
+        """The last word, where nothing was shown before."""
+        if self._live:
+            self.refresh()
+        elif lines := self._lines():
+            click.echo("\n".join(lines))

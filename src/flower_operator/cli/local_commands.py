@@ -13,7 +13,8 @@ import click
 if TYPE_CHECKING:
     from ..api.types import Federation
     from ..local.federations import Started
-    from ..local.state import Desired, Record, Status
+    from ..local.state import Desired, Record
+    from .live import LiveTable
 
 NAME = click.argument("name")
 
@@ -51,25 +52,30 @@ def up(
     timeout: float,
 ) -> None:
     """Run Federations on this machine, as real flwr processes."""
+    from ..local.federations import wait_until_ready
     from ..local.starting import Options, start
+    from .live import LiveTable
 
     with _plain_errors():
         found = _read_federations(paths)
         own = environment.absolute() if environment else None
         options = Options(nodes=nodes, release=release, environment=own, port=port)
         started: list[Started] = []
+        live = LiveTable(lambda: [line for one in started for line in _table(one.record)])
         try:
             for federation in found:
                 one = start(federation, options, attached=not detach, tell=_note)
-                started.append(one)
                 for notice in one.notices:
                     _note(notice)
-                _wait(one, timeout)
+                started.append(one)
+                wait_until_ready(one, timeout, live.refresh)
         except BaseException:
             _end_new(started)
             raise
+        finally:
+            live.finish()
         if not detach:
-            _stay(started)
+            _stay(started, live)
 
 
 @click.command(name="list")
@@ -89,8 +95,8 @@ def list_() -> None:
 def status(name: str) -> None:
     """Show a Federation's pools, nodes, states and restarts."""
     with _plain_errors():
-        own, desired = _running(name)
-        click.echo("\n".join(_table(own, desired)))
+        own, _ = _running(name)
+        click.echo("\n".join(_table(own)))
         own_status = own.read_status()
     sys.exit(0 if own_status and own_status.ready else 1)
 
@@ -221,28 +227,14 @@ def _running(name: str) -> tuple[Record, Desired]:
     return own, desired
 
 
-def _table(own: Record, desired: Desired) -> list[str]:
+def _table(own: Record) -> list[str]:
     from .table import federation_table
 
-    return federation_table(desired, own.read_status())
+    desired = own.read_desired()
+    return federation_table(desired, own.read_status()) if desired else []
 
 
-def _wait(started: Started, timeout: float) -> None:
-    from ..local.federations import wait_until_ready
-    from .live import LiveTable
-
-    desired = started.record.read_desired()
-    assert desired is not None
-    with LiveTable() as live:
-
-        def show(_: Status | None) -> None:
-            live.show(_table(started.record, desired))
-
-        wait_until_ready(started, timeout, show)
-        live.show(_table(started.record, desired), final=True)
-
-
-def _stay(started: list[Started]) -> None:
+def _stay(started: list[Started], live: LiveTable) -> None:
     """Until Ctrl-C, or until all of them were ended by another command."""
     import time
 
@@ -251,6 +243,7 @@ def _stay(started: list[Started]) -> None:
     click.echo("Ctrl-C ends it.", err=True)
     try:
         while any(one.record.is_running() for one in started):
+            live.refresh(below=1)
             time.sleep(0.2)
     except KeyboardInterrupt:
         click.echo("ending", err=True)

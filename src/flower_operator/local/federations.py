@@ -21,19 +21,17 @@ class Started:
     """None for an update of what runs already."""
 
 
-def wait_until_ready(
-    started: Started, timeout: float, show: Callable[[Status | None], None]
-) -> Status:
-    """The status once every SuperNode is connected. Raises LocalError if it cannot be."""
+def wait_until_ready(started: Started, timeout: float, show: Callable[[], None]) -> None:
+    """Return once every SuperNode is connected. Raises LocalError if that cannot be."""
     own = started.record
     wanted = own.desired_hash()
     deadline = time.monotonic() + timeout
     while True:
         status = own.read_status()
-        show(status)
+        show()
         if status and status.hash == wanted:
             if status.ready:
-                return status
+                return
             if failing := [each for each in status.processes if each.state == "failing"]:
                 raise LocalError(describe_failure(own, failing[0].name, failing[0].reason))
         if started.supervisor and started.supervisor.poll() is not None:
