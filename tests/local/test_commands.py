@@ -82,6 +82,22 @@ def test_a_daemonset_runs_on_as_many_nodes_as_are_asked_for(machine: Machine) ->
     assert sorted(report["node"] for report in reports) == [f"{host}-0", f"{host}-1"]
 
 
+def test_logs_are_followed_until_the_federation_ends(machine: Machine) -> None:
+    machine.up(federation("fed", "1.41.0", "subprocess"))
+    following = subprocess.Popen(
+        machine.command("logs", "-f", "fed", "north"),
+        env=machine.environment,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    machine.result_of("fed")
+    machine.run("down", "fed")
+    output, _ = following.communicate(timeout=30)
+    assert "north-0/supernode | " in output
+    assert "Receiving: train message" in output
+    assert "south-0" not in output
+
+
 def test_images_of_ones_own_with_an_environment_of_ones_own(machine: Machine) -> None:
     document = federation("fed", "1.41.0", "subprocess")
     document["spec"]["superlink"]["image"] = "my-registry/link:v7"

@@ -1,22 +1,29 @@
 """The pure parts of running a Federation on this machine."""
 
+import shutil
+import socket
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flower_operator.api.manifest import parse
 from flower_operator.cli.table import federation_table
 from flower_operator.flower.releases import Release
+from flower_operator.local import environments, starting
 from flower_operator.local.connections import with_connection
 from flower_operator.local.environments import nearest
 from flower_operator.local.expansion import expand
-from flower_operator.local.process import Process
+from flower_operator.local.federations import LocalError
+from flower_operator.local.ports import PortInUse, Ports
+from flower_operator.local.process import LOOPBACK, Process
 from flower_operator.local.processes import Machine, control_address, left_out, processes
 from flower_operator.local.reasons import explain
 from flower_operator.local.state import Desired, ProcessStatus, Status
-from tests.unit.federations import plan, value_of
+from tests.unit.federations import document, plan, value_of
 
 
 def machine() -> Machine:
@@ -229,3 +236,46 @@ def test_the_table_of_a_federation_that_fails() -> None:
     ]
     assert lines[5].startswith("  default-0/superexec-clientapp: its port is in use")
     assert max(map(len, lines)) <= 80
+
+
+def test_an_environment_is_found_again_without_uv_or_network(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLOWER_OPERATOR_CACHE", str(tmp_path))
+    monkeypatch.setattr(environments, "_find_uv", lambda: "/no/such/uv")
+    with pytest.raises(OSError, match="/no/such/uv"):
+        environments.environment(Release(1, 41))
+    (lock,) = (tmp_path / "flwr").iterdir()
+    folder = lock.with_name(lock.name.removesuffix(".lock"))
+    folder.mkdir()
+    (folder / environments.COMPLETE).touch()
+    assert environments.environment(Release(1, 41)) == folder
+
+
+def test_a_full_disk_is_told_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=1000))
+    with pytest.raises(LocalError, match="less than 200 MiB free"):
+        starting.start(
+            parse(document()), starting.Options(), attached=False, tell=lambda text: None
+        )
+    assert not (tmp_path / "flower-operator").exists()
+
+
+def test_ports_are_kept_while_they_are_used_and_never_given_twice() -> None:
+    ports = Ports({}, kept=False)
+    first = {ports.port_of(f"pod-{number}", 9094) for number in range(200)}
+    assert len(first) == 200
+    again = Ports(ports.given, kept=False)
+    assert again.given == ports.given
+    other = Ports({}, kept=False, others=first)
+    assert not {other.port_of(f"pod-{number}", 9094) for number in range(200)} & first
+    with socket.socket() as taken:
+        port = ports.port_of("pod-0", 9094)
+        taken.bind((LOOPBACK, port))
+        assert Ports(ports.given, kept=True).port_of("pod-0", 9094) == port
+        assert Ports(ports.given, kept=False).port_of("pod-0", 9094) != port
+        with pytest.raises(PortInUse):
+            Ports({}, kept=False).reserve("superlink", 9093, port)
