@@ -264,6 +264,12 @@ def test_a_full_disk_is_told_before_anything_starts(
     assert not (tmp_path / "flower-operator").exists()
 
 
+def test_more_supernodes_than_a_machine_can_run_are_refused() -> None:
+    federation = parse(document(pool={"replicas": 2**31 - 1}))
+    with pytest.raises(LocalError, match="too many for one machine; 1000 may run here"):
+        starting.start(federation, starting.Options(), attached=False, tell=lambda text: None)
+
+
 def test_ports_are_kept_while_they_are_used_and_never_given_twice() -> None:
     ports = Ports({}, kept=False)
     first = {ports.port_of(f"pod-{number}", 9094) for number in range(200)}

@@ -22,6 +22,7 @@ from .processes import Machine, control_address, left_out, processes
 from .state import Desired, Record, allocation, known, record
 
 LEAST_BYTES = 200 * 1024 * 1024
+MOST_SUPERNODES = 1000
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ def start(
     except InvalidFederation as error:
         raise LocalError("\n".join(map(str, error.problems))) from None
     own = record(federation.name)
+    _refuse_too_many(federation, options)
     _refuse_missing_gpus(federation)
     _refuse_full_disk(own.folder)
     _install(plan, options, tell)
@@ -116,6 +118,15 @@ def _with_release(federation: Federation, options: Options) -> Federation:
     return federation.model_copy(
         update={"spec": federation.spec.model_copy(update={"version": version})}
     )
+
+
+def _refuse_too_many(federation: Federation, options: Options) -> None:
+    pools = federation.spec.supernodes.pools
+    total = sum(pool.replicas or options.nodes for pool in pools)
+    if total > MOST_SUPERNODES:
+        raise LocalError(
+            f"{total} SuperNodes are too many for one machine; {MOST_SUPERNODES} may run here"
+        )
 
 
 def _refuse_missing_gpus(federation: Federation) -> None:
