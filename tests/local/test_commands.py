@@ -166,6 +166,9 @@ def test_bad_input_is_told_in_a_line_and_leaves_nothing_running(machine: Machine
     old = federation("old", "1.41.0", "subprocess")
     old["spec"]["supernodes"]["image"] = "flwr/supernode:1.25.0"
     assert "cannot join a SuperLink of 1.41.0" in error("up", "-d", machine.write(old))
+    secure = federation("secure", "1.41.0", "subprocess")
+    secure["spec"]["insecure"] = False
+    assert "secure has insecure: false" in error("up", "-d", machine.write(secure))
     assert "No such file" in error("up", "-d", machine.folder / "absent.yaml")
 
 

@@ -42,6 +42,7 @@ def start(
     except InvalidFederation as error:
         raise LocalError("\n".join(map(str, error.problems))) from None
     own = record(federation.name)
+    _refuse_secure(federation)
     _refuse_too_many(federation, options)
     _refuse_missing_gpus(federation)
     _refuse_full_disk(own.folder)
@@ -118,6 +119,14 @@ def _with_release(federation: Federation, options: Options) -> Federation:
     return federation.model_copy(
         update={"spec": federation.spec.model_copy(update={"version": version})}
     )
+
+
+def _refuse_secure(federation: Federation) -> None:
+    if not federation.spec.insecure:
+        raise LocalError(
+            f"{federation.name} has insecure: false, and up makes no certificates; "
+            "set insecure: true to run it here, where all traffic stays on this machine"
+        )
 
 
 def _refuse_too_many(federation: Federation, options: Options) -> None:
