@@ -56,12 +56,15 @@ def put_secrets(folder: Path, release: str) -> None:
     subprocess.run([python, MAKE_CERTIFICATES, folder], check=True)
     for pod in PODS:
         volumes = folder / "volumes" / pod
-        for volume, files in {"tls": ("ca.crt", "tls.crt", "tls.key"), "ca": ("ca.crt",)}.items():
+        for volume, files in {
+            "flower-tls": ("ca.crt", "tls.crt", "tls.key"),
+            "flower-ca": ("ca.crt",),
+        }.items():
             (volumes / volume).mkdir(parents=True)
             for file in files:
                 shutil.copy(folder / file, volumes / volume / file)
-        (volumes / "superexec").mkdir()
-        (volumes / "superexec" / "secret").write_bytes(b"0123456789abcdef" * 2)
+        (volumes / "flower-superexec").mkdir()
+        (volumes / "flower-superexec" / "secret").write_bytes(b"0123456789abcdef" * 2)
 
 
 def environment_folder(release: str) -> Path:

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -159,19 +158,23 @@ def test_a_crash_loop_is_told_with_its_reason_and_nothing_stays(machine: Machine
 
 def test_ctrl_c_ends_everything(machine: Machine) -> None:
     document = federation("fed", RELEASE, "subprocess")
-    running = subprocess.Popen(
-        machine.command("up", machine.write(document)),
-        env=machine.environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
+    output, errors = machine.folder / "output", machine.folder / "errors"
+    with output.open("w") as out, errors.open("w") as err:
+        running = subprocess.Popen(
+            machine.command("up", machine.write(document)),
+            env=machine.environment,
+            stdout=out,
+            stderr=err,
+        )
+    wait_for(
+        lambda: "Ctrl-C ends it." in errors.read_text(),
+        lambda: f"not up: {errors.read_text()}{machine.logs()}",
+        timeout=120,
     )
-    wait_until_ready(machine, "fed")
-    time.sleep(0.5)  # let the command notice, too
     running.send_signal(signal.SIGINT)
-    output, errors = running.communicate(timeout=40)
-    assert "fed: ready, 2/2 SuperNodes connected" in output
-    assert "Traceback" not in errors
+    running.wait(timeout=60)
+    assert "fed: ready, 2/2 SuperNodes connected" in output.read_text()
+    assert "Traceback" not in errors.read_text()
     assert not machine.processes()
 
 

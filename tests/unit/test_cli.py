@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -101,9 +102,10 @@ def test_nothing_is_printed_when_anything_is_wrong() -> None:
         (lambda folder: write(folder, b"kind: Service"), "no Federation found"),
     ],
 )
-def test_what_cannot_be_read_is_said(tmp_path: Path, prepare: object, said: str) -> None:
-    path = prepare(tmp_path)  # type: ignore[operator]
-    result = run("validate", str(path))
+def test_what_cannot_be_read_is_said(
+    tmp_path: Path, prepare: Callable[[Path], Path], said: str
+) -> None:
+    result = run("validate", str(prepare(tmp_path)))
     assert result.exit_code == 1
     assert said in result.stderr
 

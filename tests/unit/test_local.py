@@ -91,7 +91,10 @@ def test_mounts_become_folders_of_the_state_folder() -> None:
     assert value_of(found.command, "--database") == f"{folder}/link.db"
     assert found.command[-1] == f"--log-file={folder}/log"
     assert folder in found.folders
-    assert found.environment["FLWR_HOME"] == "/state/fed/volumes/superlink/scratch/superlink/flwr"
+    assert (
+        found.environment["FLWR_HOME"]
+        == "/state/fed/volumes/superlink/flower-scratch/superlink/flwr"
+    )
 
 
 def test_a_shared_claim_is_one_folder_and_a_host_path_is_itself() -> None:

@@ -4,6 +4,7 @@ import pytest
 
 from flower_operator.flower.dialects import DIALECTS, NEWEST, dialect_of
 from flower_operator.flower.releases import Release, parse_release, release_of_image, tag_of
+from flower_operator.render import Plan
 from tests.unit.federations import container, document, plan, pod
 from tests.unit.test_manifest import problems as refused
 from tests.unit.test_render import render_problems
@@ -59,8 +60,8 @@ def test_a_release_speaks_the_last_dialect_that_began_before_it() -> None:
     assert dialect_of(Release(1, 99)) == dialect_of(NEWEST) == DIALECTS[-1]
 
 
-def superlink_flags(rendered: object) -> set[str]:
-    found = pod(rendered, "Deployment", "fed-superlink")  # type: ignore[arg-type]
+def superlink_flags(rendered: Plan) -> set[str]:
+    found = pod(rendered, "Deployment", "fed-superlink")
     return {text for text in container(found, "superlink")["args"] if text.startswith("--")}
 
 

@@ -271,6 +271,16 @@ def test_volumes_and_mounts() -> None:
     assert mount not in clientapp
 
 
+def test_a_users_volume_never_takes_the_place_of_ours_by_chance() -> None:
+    for name in ("scratch", "tls", "ca", "superexec", "node-config"):
+        volume = {"name": name, "persistentVolumeClaim": {"claimName": "mine"}}
+        node = supernode_pod(isolation="process", insecure=False, pool={"volumes": [volume]})
+        assert sum(each["name"].endswith(name) for each in node["volumes"]) >= 1
+        ours = [each for each in node["volumes"] if each["name"].startswith("flower-")]
+        assert names_of(ours) == ["flower-scratch", "flower-ca"]
+        assert all("persistentVolumeClaim" not in each for each in ours)
+
+
 def test_a_users_mount_takes_the_place_of_ours() -> None:
     fields = {
         "volumes": [{"name": "cache", "persistentVolumeClaim": {"claimName": "hf"}}],
@@ -348,7 +358,7 @@ def test_the_pod_template_is_merged_by_name() -> None:
             "nodeSelector": {"gpu": "yes"},
             "tolerations": [{"operator": "Exists"}],
             "securityContext": {"runAsUser": 1000},
-            "volumes": [{"name": "scratch", "emptyDir": {"sizeLimit": "1Gi"}}],
+            "volumes": [{"name": "flower-scratch", "emptyDir": {"sizeLimit": "1Gi"}}],
             "containers": [
                 {"name": "supernode", "imagePullPolicy": "Always"},
                 {"name": "helper", "image": "busybox"},
@@ -364,7 +374,7 @@ def test_the_pod_template_is_merged_by_name() -> None:
     assert spec["nodeSelector"] == {"gpu": "yes"}
     assert spec["securityContext"]["runAsUser"] == 1000
     assert spec["securityContext"]["runAsNonRoot"] is True
-    assert spec["volumes"] == [{"name": "scratch", "emptyDir": {"sizeLimit": "1Gi"}}]
+    assert spec["volumes"] == [{"name": "flower-scratch", "emptyDir": {"sizeLimit": "1Gi"}}]
     assert names_of(spec["containers"]) == ["supernode", "helper"]
     supernode = container(spec, "supernode")
     assert supernode["imagePullPolicy"] == "Always"

@@ -16,6 +16,7 @@ STATEFUL_ONLY = {"index", "replicas", "partition", "partitions"}
 KNOWN = STATEFUL_ONLY | {"pool", "node"}
 
 FOLDER = "/etc/flower/node-config"
+VOLUME = "flower-node-config"
 # A ConfigMap holds a mebibyte in all.
 MOST_BYTES = 1_000_000
 
@@ -95,12 +96,12 @@ def config_map(metadata: Object, config: NodeConfig) -> Object:
 
 
 def volume(name: str) -> Object:
-    return {"name": "node-config", "configMap": {"name": name}}
+    return {"name": VOLUME, "configMap": {"name": name}}
 
 
 def mount() -> Object:
     return {
-        "name": "node-config",
+        "name": VOLUME,
         "mountPath": f"{FOLDER}/node.toml",
         "subPathExpr": f"$({INDEX}).toml",
         "readOnly": True,

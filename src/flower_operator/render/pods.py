@@ -12,7 +12,7 @@ FLOWER_USER = 49999
 GRACE_SECONDS = 30
 
 # What flwr and the apps write to, each container to its own part of one volume.
-SCRATCH = "scratch"
+SCRATCH = "flower-scratch"
 WRITABLE = {
     "flwr": "/app/.flwr",
     "cache": "/app/.cache",

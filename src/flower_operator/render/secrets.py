@@ -25,16 +25,16 @@ def superexec_secret(federation: Federation, dialect: Dialect) -> str | None:
 
 
 def server_certificate_volume(federation: str) -> Object:
-    return {"name": "tls", "secret": {"secretName": f"{federation}-superlink-tls"}}
+    return {"name": "flower-tls", "secret": {"secretName": f"{federation}-superlink-tls"}}
 
 
 def authority_volume(federation: str) -> Object:
-    return {"name": "ca", "configMap": {"name": f"{federation}-ca"}}
+    return {"name": "flower-ca", "configMap": {"name": f"{federation}-ca"}}
 
 
 def superexec_secret_volume(federation: str) -> Object:
-    return {"name": "superexec", "secret": {"secretName": f"{federation}-superexec"}}
+    return {"name": "flower-superexec", "secret": {"secretName": f"{federation}-superexec"}}
 
 
 def mount(name: str) -> Object:
-    return {"name": name, "mountPath": f"{FOLDER}/{name}", "readOnly": True}
+    return {"name": f"flower-{name}", "mountPath": f"{FOLDER}/{name}", "readOnly": True}
