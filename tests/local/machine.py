@@ -81,11 +81,13 @@ class Machine:
             return False
         return f"XDG_STATE_HOME={self.folder}/".encode() in environment
 
+    def wait_until_empty(self, timeout: float = 10) -> None:
+        """A process that has let go of its lock may still be on its way out."""
+        wait_for(lambda: not self.processes(), lambda: f"left behind: {self.processes()}", timeout)
+
     def close(self) -> None:
         self.run("down", "--all", check=False)
-        wait_for(
-            lambda: not self.processes(), lambda: f"left behind: {self.processes()}", timeout=30
-        )
+        self.wait_until_empty(timeout=30)
 
 
 def federation(name: str, release: str, isolation: str, **superlink: Any) -> Document:

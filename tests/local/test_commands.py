@@ -141,7 +141,7 @@ def test_bad_input_is_told_in_a_line_and_leaves_nothing_running(machine: Machine
     def error(*arguments: str | Path) -> str:
         done = machine.run(*arguments, check=False)
         assert done.returncode == 1
-        assert not machine.processes()
+        machine.wait_until_empty()
         return done.stderr
 
     sound = federation("fed", "1.41.0", "subprocess")
@@ -219,6 +219,6 @@ def test_the_live_table_in_a_terminal_of_80_columns(machine: Machine) -> None:
         assert lines[2].split() == ["POOL", "NODES", "STATE", "RESTARTS"]
         assert lines[4].split() == ["north", "1/1", "running", "0"]
         subprocess.run([*tmux, "send-keys", "-t", "t", "C-c"], check=True)
-        wait_for(lambda: not machine.processes(), "Ctrl-C did not end it", timeout=40)
+        machine.wait_until_empty(timeout=40)
     finally:
         subprocess.run([*tmux, "kill-server"], check=False, capture_output=True)

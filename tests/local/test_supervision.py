@@ -101,11 +101,7 @@ def test_nothing_outlives_a_killed_supervisor(machine: Machine) -> None:
     assert pid
     assert len(machine.processes()) > 3
     os.kill(pid, signal.SIGKILL)
-    wait_for(
-        lambda: not machine.processes(),
-        lambda: f"still there: {machine.processes()}",
-        timeout=20,
-    )
+    machine.wait_until_empty(timeout=20)
     assert "No Federation runs" in machine.run("list").stdout
     machine.up(federation("fed", RELEASE, "subprocess"))
 
@@ -153,7 +149,7 @@ def test_a_crash_loop_is_told_with_its_reason_and_nothing_stays(machine: Machine
     assert "superlink/superlink keeps failing" in done.stderr
     assert "it does not know the arguments --no-such-flag" in done.stderr
     assert "unrecognized arguments" in done.stderr, "the end of the log is shown"
-    assert not machine.processes()
+    machine.wait_until_empty()
 
 
 def test_ctrl_c_ends_everything(machine: Machine) -> None:
@@ -165,6 +161,8 @@ def test_ctrl_c_ends_everything(machine: Machine) -> None:
             env=machine.environment,
             stdout=out,
             stderr=err,
+            # As in a terminal, also where these tests run with the signal ignored.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
     wait_for(
         lambda: "Ctrl-C ends it." in errors.read_text(),
@@ -175,7 +173,7 @@ def test_ctrl_c_ends_everything(machine: Machine) -> None:
     running.wait(timeout=60)
     assert "fed: ready, 2/2 SuperNodes connected" in output.read_text()
     assert "Traceback" not in errors.read_text()
-    assert not machine.processes()
+    machine.wait_until_empty()
 
 
 def test_a_foreground_command_that_is_killed_takes_its_federation_along(machine: Machine) -> None:
@@ -188,4 +186,4 @@ def test_a_foreground_command_that_is_killed_takes_its_federation_along(machine:
     wait_until_ready(machine, "fed")
     running.kill()
     running.wait()
-    wait_for(lambda: not machine.processes(), lambda: f"{machine.processes()}", timeout=40)
+    machine.wait_until_empty(timeout=40)
