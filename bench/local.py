@@ -22,7 +22,7 @@ from flower_operator.local.ports import Ports
 from flower_operator.local.process import LOOPBACK
 from flower_operator.local.processes import Machine, control_address, processes
 from flower_operator.local.state import Record
-from flower_operator.local.supervisor import accepts, environment_of
+from flower_operator.local.supervisor import accepts, environment_of, prepare
 from flower_operator.render import Facts, render
 
 REPORT_APP = Path(__file__).parents[1] / "tests/local/apps/report"
@@ -102,11 +102,7 @@ def by_script() -> tuple[float, float]:
         started = []
         try:
             for process in found:
-                for each in process.folders:
-                    Path(each).mkdir(parents=True, exist_ok=True)
-                for path, text in process.files.items():
-                    Path(path).parent.mkdir(parents=True, exist_ok=True)
-                    Path(path).write_text(text)
+                prepare(process)
                 started.append(
                     subprocess.Popen(
                         process.command,

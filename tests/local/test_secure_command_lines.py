@@ -18,7 +18,7 @@ from flower_operator.local.environments import environment
 from flower_operator.local.ports import Ports
 from flower_operator.local.process import LOOPBACK, Process
 from flower_operator.local.processes import Machine, control_address, processes
-from flower_operator.local.supervisor import accepts, environment_of
+from flower_operator.local.supervisor import accepts, environment_of, prepare
 from flower_operator.render import Facts, Plan, render
 from tests.harness.waiting import wait_for
 from tests.local.machine import REPORT_APP, federation
@@ -78,11 +78,7 @@ def running(found: list[Process], folder: Path) -> Iterator[None]:
     started = []
     try:
         for process in found:
-            for each in process.folders:
-                Path(each).mkdir(parents=True, exist_ok=True)
-            for path, text in process.files.items():
-                Path(path).parent.mkdir(parents=True, exist_ok=True)
-                Path(path).write_text(text)
+            prepare(process)
             with (folder / f"{process.name.replace('/', '.')}.log").open("wb") as log:
                 started.append(
                     subprocess.Popen(

@@ -118,11 +118,7 @@ class Managed:
 
     async def _start(self) -> asyncio.subprocess.Process:
         record = self._supervisor.record
-        for folder in self.spec.folders:
-            Path(folder).mkdir(parents=True, exist_ok=True)
-        for path, text in self.spec.files.items():
-            Path(path).parent.mkdir(parents=True, exist_ok=True)
-            Path(path).write_text(text)
+        prepare(self.spec)
         work = record.folder / "work" / self.spec.pod
         work.mkdir(parents=True, exist_ok=True)
         with record.log_of(self.spec.name).open("ab") as log:
@@ -278,6 +274,15 @@ def backoff_after(crashes: int) -> float:
     if crashes == 1:
         return 0.0
     return float(min(FIRST_BACKOFF * 2 ** min(crashes - 2, 10), LONGEST_BACKOFF))
+
+
+def prepare(process: Process) -> None:
+    """Put in place what a kubelet would have mounted."""
+    for folder in process.folders:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    for path, text in process.files.items():
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).write_text(text)
 
 
 def environment_of(process: Process, own: Mapping[str, str]) -> dict[str, str]:
