@@ -106,6 +106,7 @@ def by_script() -> tuple[float, float]:
                 started.append(
                     subprocess.Popen(
                         process.command,
+                        cwd=folder,
                         env=environment_of(process, os.environ),
                         stdout=subprocess.DEVNULL,
                         stderr=subprocess.DEVNULL,

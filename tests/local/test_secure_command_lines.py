@@ -83,6 +83,7 @@ def running(found: list[Process], folder: Path) -> Iterator[None]:
                 started.append(
                     subprocess.Popen(
                         process.command,
+                        cwd=folder,
                         env=environment_of(process, os.environ),
                         stdout=log,
                         stderr=log,
