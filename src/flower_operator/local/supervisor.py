@@ -25,7 +25,7 @@ from .state import Desired, ProcessStatus, Record, Status
 if TYPE_CHECKING:
     from ..control import ControlClient
 
-SUPERLINK = "superlink/superlink"
+SUPERLINK = "superlink"
 GRACE_SECONDS = 10.0
 FIRST_BACKOFF, LONGEST_BACKOFF = 0.5, 30.0
 STABLE_SECONDS = 20.0
@@ -68,7 +68,7 @@ class Managed:
         await self._task
 
     async def _keep(self) -> None:
-        if self.spec.name != SUPERLINK:
+        if self.spec.pod != SUPERLINK:
             await self._unless_stopping(self._supervisor.superlink_listens.wait())
         while not self._stopping.is_set():
             started = time.monotonic()
@@ -232,7 +232,7 @@ class Supervisor:
             or wanted[name].hash != managed.spec.hash
             or desired.restarts.get(name, 0) != managed.asked
         ]
-        if any(managed.spec.name == SUPERLINK for managed in outdated):
+        if any(managed.spec.container == SUPERLINK for managed in outdated):
             self.superlink_listens.clear()
         await asyncio.gather(*(managed.stop() for managed in outdated))
         for managed in outdated:
