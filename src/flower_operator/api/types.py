@@ -11,7 +11,6 @@ from .rules import validations
 
 GROUP = "flwr.exalsius.ai"
 VERSION = "v1"
-API_VERSION = f"{GROUP}/{VERSION}"
 KIND = "Federation"
 
 Mode = Literal["DaemonSet", "StatefulSet"]

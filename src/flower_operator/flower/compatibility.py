@@ -1,7 +1,7 @@
 """Which releases can talk to each other, as measured by running them side by side.
 
-Every SuperLink from 1.23 to 1.41 was run with every SuperNode of those releases, and every
-SuperLink and SuperNode with the SuperExecs of its neighbours (design/compatibility.md).
+Every SuperLink from 1.23 to 1.41 was run with every SuperNode of those releases, and each with
+SuperExecs of neighbouring releases; design/compatibility.md has the tables and their gaps.
 """
 
 from .dialects import dialect_of
