@@ -4,9 +4,26 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: setup demo test test-unit test-local test-cluster check lint lint-fix manifests lock bench clean
+# For the targets that have to do with a cluster or an image. KUBECONFIG says which cluster.
+CONTAINER_TOOL ?= docker
+HELM ?= helm
+KUBECTL ?= kubectl
+NAMESPACE ?= flower-operator-system
+VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' src/flower_operator/__init__.py)
+IMG ?= flower-operator:$(VERSION)
+# Cut at the last colon; the chart puts one between the two again, so that ports and digests pass.
+TAGGED := $(if $(findstring :,$(IMG)),$(IMG),$(IMG):latest)
+TAG := $(lastword $(subst :, ,$(TAGGED)))
+RELEASE := flower-operator dist/chart --namespace $(NAMESPACE) \
+	--set-string manager.image.repository=$(TAGGED:%:$(TAG)=%),manager.image.tag=$(TAG)
 
-setup: $(VENV)/.installed
+.PHONY: help setup demo test test-unit test-local test-cluster check lint lint-fix manifests generate \
+	lock bench clean build docker-build docker-push build-installer install uninstall deploy undeploy run
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(VENV)/.installed ## the virtual environment
 
 $(VENV)/.installed: $(VENV)/.locked pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
@@ -18,44 +35,76 @@ $(VENV)/.locked: requirements/dev.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	@touch $@
 
-demo: setup
+demo: setup ## four SuperNodes train a model that none of them could alone
 	@$(BIN)/python -m scripts.demo
 
-test: test-unit test-local test-cluster
+test: test-unit test-local test-cluster ## every test
 
-test-unit: setup
+test-unit: setup ## pure tests, seconds
 	$(PYTEST) tests/unit
 
-test-local: setup
+test-local: setup ## real flwr releases
 	$(PYTEST) tests/local
 
-test-cluster: setup
+test-cluster: setup ## a real Kubernetes API server
 	$(PYTEST) tests/cluster
 
-check: lint
+check: lint ## lint, format, types, walls between rooms, generated files
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m scripts.manifests --check
 
-lint: setup
+lint: setup ## ruff
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 
-lint-fix: setup
+lint-fix: setup ## what ruff can mend
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-# The CRD and the golden files, from the models and the examples.
-manifests: setup
+manifests: setup ## the CRD, the roles, the golden files and the reference, anew
 	$(BIN)/python -m scripts.manifests
 
+generate: manifests ## the same
+
 # Newest versions that pyproject.toml allows, with hashes and without addresses.
-lock: setup
+lock: setup ## newer dependencies, with hashes
 	$(BIN)/uv pip compile --quiet --universal --upgrade --generate-hashes --no-header --no-annotate pyproject.toml -o requirements/runtime.txt
 	$(BIN)/uv pip compile --quiet --universal --upgrade --generate-hashes --no-header --no-annotate --group dev pyproject.toml -o requirements/dev.txt
+	echo hatchling | $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate --constraint requirements/dev.txt - -o requirements/build.txt
 
-bench: setup
+bench: setup ## figures
 	$(BIN)/python -m bench
 
-clean:
-	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache .hypothesis
+clean: ## remove what was built
+	rm -rf $(VENV) build dist/install.yaml .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+build: setup ## a wheel and an sdist in build/
+	$(BIN)/python -m hatchling build --directory build
+
+docker-build: ## the operator's image, named IMG
+	$(CONTAINER_TOOL) build --tag $(IMG) .
+
+docker-push: ## IMG to its registry
+	$(CONTAINER_TOOL) push $(IMG)
+
+build-installer: ## dist/install.yaml: the operator with IMG, for plain kubectl apply
+	@printf '%s\n' 'apiVersion: v1' 'kind: Namespace' 'metadata:' '  name: $(NAMESPACE)' \
+		'  labels: {pod-security.kubernetes.io/enforce: restricted}' > dist/install.yaml
+	$(HELM) template $(RELEASE) >> dist/install.yaml || { rm dist/install.yaml; exit 1; }
+
+install: ## the CRD on the cluster
+	$(KUBECTL) apply -f dist/crd.yaml
+
+uninstall: ## the CRD and with it every Federation off the cluster
+	$(KUBECTL) delete --ignore-not-found -f dist/crd.yaml
+
+# The CRD may be there already, from `make install`.
+deploy: ## the operator with IMG and the CRD on the cluster
+	$(HELM) upgrade --install $(RELEASE) --create-namespace --server-side=true --take-ownership --force-conflicts
+
+undeploy: ## the operator off the cluster; the CRD and the Federations stay
+	$(HELM) uninstall flower-operator --namespace $(NAMESPACE) --ignore-not-found
+
+run: setup ## the operator here, for the cluster of the current kubeconfig
+	$(BIN)/flower-operator controller --metrics-bind-address 0 --health-probe-bind-address 127.0.0.1:8081

@@ -14,6 +14,7 @@ from flower_operator.api.types import Federation
 from flower_operator.cli.output import crd_to_yaml, to_yaml
 from flower_operator.flower.dialects import DIALECTS
 from flower_operator.render import Facts, render
+from scripts.chart import GENERATED, chart_files
 from scripts.reference import reference
 
 ROOT = Path(__file__).parents[1]
@@ -34,6 +35,7 @@ def examples() -> dict[str, list[Federation]]:
 def generated() -> dict[Path, str]:
     """Every generated file and what it should hold."""
     files = {CRD: crd_to_yaml(custom_resource_definition()), REFERENCE: reference()}
+    files |= chart_files()
     for name, federations in examples().items():
         objects = [each for one in federations for each in render(one, Facts()).objects]
         files[GOLDEN / "examples" / name] = to_yaml(objects)
@@ -86,7 +88,7 @@ def small_federation(name: str, release: str, isolation: str, insecure: bool) ->
 
 def main(check: bool) -> int:
     files = generated()
-    present = set(GOLDEN.rglob("*.yaml"))
+    present = {*GOLDEN.rglob("*.yaml"), *GENERATED.rglob("*.yaml")}
     stale = sorted(present - files.keys())
     stale += [p for p, text in files.items() if not p.exists() or p.read_text() != text]
     if check:

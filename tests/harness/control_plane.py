@@ -5,7 +5,6 @@ import json
 import os
 import secrets
 import shlex
-import socket
 import subprocess
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -14,6 +13,8 @@ from typing import Any, Self
 
 from .binaries import binary
 from .https_client import LOOPBACK, HttpsClient
+from .nodes import kwok_configuration, node
+from .ports import free_port
 from .processes import ProcessGroup, ServerExitedError, ServerProcess
 from .waiting import wait_for
 
@@ -30,22 +31,47 @@ _ETCD_PEER_URL = "unix://etcd-peer:0"
 
 # The defaults are made for small clusters and would only slow the tests down.
 _CLIENT_RATE = ["--kube-api-qps=500", "--kube-api-burst=1000"]
+_CONTROLLER_WORKERS = [
+    f"--concurrent-{kind}-syncs=20"
+    for kind in (
+        "daemonset",
+        "deployment",
+        "endpoint",
+        "namespace",
+        "replicaset",
+        "service-endpoint",
+        "serviceaccount-token",
+        "statefulset",
+    )
+]
+
+# Addresses of pods, apart from those of nodes and Services.
+_POD_ADDRESSES = "10.128.0.0/16"
+
+# Without leases the controller manager takes every node for dead after 50 seconds.
+_NODE_LEASE_SECONDS = 40
 
 
 class ControlPlane:
     """etcd and kube-apiserver, and with controllers=True all that acts on built-in objects.
 
     Without controllers nothing happens to objects but what the apiserver does: no pods for a
-    StatefulSet, no garbage collection, no default ServiceAccount in a namespace.
+    StatefulSet, no garbage collection, no default ServiceAccount in a namespace. With controllers
+    and nodes, pods are scheduled and run in name only, as tests.harness.nodes describes.
     """
 
     server: str
     token: str
     kubeconfig: Path
     folder: Path
+    _apiserver: ServerProcess
+    _port: int
 
-    def __init__(self, *, controllers: bool = False) -> None:
+    def __init__(self, *, controllers: bool = False, nodes: int = 0) -> None:
+        if nodes and not controllers:
+            raise ValueError("nodes need controllers: without them no pod gets to a node")
         self._controllers = controllers
+        self._nodes = nodes
 
     def __enter__(self) -> Self:
         self._find_binaries()
@@ -57,6 +83,8 @@ class ControlPlane:
             self._wait_until_exists("/api/v1/namespaces/default")
             if self._controllers:
                 self._start_controllers()
+            if self._nodes:
+                self._start_nodes()
             self._cleanup = stack.pop_all()
         return self
 
@@ -104,10 +132,26 @@ class ControlPlane:
             raise error
         return result
 
+    def kubeconfig_for_service_account(self, namespace: str, name: str) -> Path:
+        """Write a kubeconfig whose user is a ServiceAccount, with the rights that it has."""
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
+        status, answer = self.request("POST", path, {"spec": {}})
+        if status != 201:
+            raise RuntimeError(f"no token for {namespace}/{name}: {answer}")
+        token: str = answer["status"]["token"]
+        return self._write_kubeconfig(f"kubeconfig-{namespace}-{name}", token, namespace)
+
+    def restart_apiserver(self) -> None:
+        """Let the apiserver crash, and wait until it is back on its port with its data."""
+        self._apiserver = self._processes.crash(self._apiserver)
+        self._wait_until_healthy(self._apiserver, self._port, "/readyz")
+
     def _find_binaries(self) -> None:
         names = ["etcd", "kube-apiserver", "kubectl"]
         if self._controllers:
             names += ["kube-controller-manager", "kube-scheduler"]
+        if self._nodes:
+            names += ["kwok"]
         self._binaries = {name: str(binary(name)) for name in names}
 
     def _start_etcd(self) -> None:
@@ -136,7 +180,7 @@ class ControlPlane:
         self.token = secrets.token_hex(16)
         (self.folder / "tokens.csv").write_text(f"{self.token},admin,admin,system:masters\n")
         (self.folder / "service-account.key").write_text(_new_private_key())
-        port = self._start_serving(
+        self._apiserver, self._port = self._start_serving(
             "kube-apiserver",
             "/readyz",
             f"--etcd-servers={_ETCD_CLIENT_URL}",
@@ -152,9 +196,9 @@ class ControlPlane:
             f"--advertise-address={LOOPBACK}",
             "--endpoint-reconciler-type=none",
         )
-        self.server = f"https://{LOOPBACK}:{port}"
-        self._write_kubeconfig()
-        return self._client_of("kube-apiserver", port, _REQUEST_SECONDS)
+        self.server = f"https://{LOOPBACK}:{self._port}"
+        self.kubeconfig = self._write_kubeconfig("kubeconfig", self.token)
+        return self._client_of("kube-apiserver", self._port, _REQUEST_SECONDS)
 
     def _start_controllers(self) -> None:
         arguments = [f"--kubeconfig={self.kubeconfig}", "--leader-elect=false", *_CLIENT_RATE]
@@ -163,18 +207,46 @@ class ControlPlane:
             "/healthz",
             "--service-account-private-key-file=service-account.key",
             f"--root-ca-file={self._certificate_file('kube-apiserver')}",
+            *_CONTROLLER_WORKERS,
             *arguments,
         )
         self._start_serving("kube-scheduler", "/readyz", *arguments)
         # Before that no pod is admitted to the namespace.
         self._wait_until_exists("/api/v1/namespaces/default/serviceaccounts/default")
 
-    def _start_serving(self, name: str, health_path: str, *arguments: str) -> int:
-        """Start a program that serves HTTPS, wait until it is healthy, and return its port."""
+    def _start_nodes(self) -> None:
+        (self.folder / "kwok.yaml").write_text(kwok_configuration())
+        for number in range(1, self._nodes + 1):
+            status, answer = self.request("POST", "/api/v1/nodes", node(number))
+            if status != 201:
+                raise RuntimeError(f"cannot create node {number}: {answer}")
+        command = [
+            self._binaries["kwok"],
+            "--config=kwok.yaml",
+            f"--kubeconfig={self.kubeconfig}",
+            "--manage-all-nodes",
+            f"--node-lease-duration-seconds={_NODE_LEASE_SECONDS}",
+            f"--cidr={_POD_ADDRESSES}",
+            # Without a server address it serves nothing. It has no limit on its requests.
+            "--v=WARN",
+        ]
+        kwok = self._processes.start("kwok", command)
+
+        def schedulable() -> bool:
+            kwok.check_running()
+            _, nodes = self.request("GET", "/api/v1/nodes")
+            return all(_is_schedulable(node) for node in nodes["items"])
+
+        wait_for(schedulable, lambda: f"nodes are not ready\n{kwok.log_tail()}", _START_SECONDS)
+
+    def _start_serving(
+        self, name: str, health_path: str, *arguments: str
+    ) -> tuple[ServerProcess, int]:
+        """Start a program that serves HTTPS, wait until it is healthy; return it and its port."""
         attempts_left = _PORT_ATTEMPTS
         while True:
             attempts_left -= 1
-            port = _free_port()
+            port = free_port()
             command = [
                 self._binaries[name],
                 f"--bind-address={LOOPBACK}",
@@ -191,7 +263,7 @@ class ControlPlane:
                 if attempts_left == 0 or "address already in use" not in str(error):
                     raise
             else:
-                return port
+                return process, port
 
     def _wait_until_healthy(self, process: ServerProcess, port: int, path: str) -> None:
         last_seen = "no answer"
@@ -229,30 +301,31 @@ class ControlPlane:
         file_name = "apiserver" if name == "kube-apiserver" else name
         return self.folder / name / f"{file_name}.crt"
 
-    def _write_kubeconfig(self) -> None:
+    def _write_kubeconfig(self, file_name: str, token: str, namespace: str = "default") -> Path:
         certificates = self._certificate_file("kube-apiserver").read_bytes()
         cluster = {
             "server": self.server,
             "certificate-authority-data": base64.b64encode(certificates).decode(),
         }
+        context = {"cluster": "test", "user": "test", "namespace": namespace}
         content = {
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [{"name": "test", "cluster": cluster}],
-            "users": [{"name": "admin", "user": {"token": self.token}}],
-            "contexts": [{"name": "test", "context": {"cluster": "test", "user": "admin"}}],
+            "users": [{"name": "test", "user": {"token": token}}],
+            "contexts": [{"name": "test", "context": context}],
             "current-context": "test",
         }
-        self.kubeconfig = self.folder / "kubeconfig"
+        path = self.folder / file_name
         # JSON is YAML too.
-        self.kubeconfig.write_text(json.dumps(content))
+        path.write_text(json.dumps(content))
+        return path
 
 
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind((LOOPBACK, 0))
-        port: int = listener.getsockname()[1]
-        return port
+def _is_schedulable(node: Mapping[str, Any]) -> bool:
+    conditions = {each["type"]: each["status"] for each in node["status"].get("conditions", [])}
+    # The taint of a new node outlasts its readiness by a moment.
+    return conditions.get("Ready") == "True" and not node["spec"].get("taints")
 
 
 def _new_private_key() -> str:

@@ -25,6 +25,7 @@ class ServerProcess:
     """A running server and the file that holds what it printed."""
 
     name: str
+    command: list[str]
     log: Path
     process: subprocess.Popen[bytes]
 
@@ -77,8 +78,22 @@ class ProcessGroup:
 
     def start(self, name: str, command: list[str]) -> ServerProcess:
         """Start a server; what it prints goes to NAME.log in the folder, where it runs."""
+        server = self._start(name, command, "wb")
+        self._servers.append(server)
+        return server
+
+    def crash(self, server: ServerProcess) -> ServerProcess:
+        """Kill a server, which gets no chance to end in order, and start it again."""
+        server.process.kill()
+        server.process.wait()
+        again = self._start(server.name, server.command, "ab")
+        # In its old place, for those that were started after it still need it.
+        self._servers[self._servers.index(server)] = again
+        return again
+
+    def _start(self, name: str, command: list[str], log_mode: str) -> ServerProcess:
         log = self.folder / f"{name}.log"
-        with log.open("wb") as output:
+        with log.open(log_mode) as output:
             process = subprocess.Popen(
                 command,
                 cwd=self.folder,
@@ -87,9 +102,7 @@ class ProcessGroup:
                 stderr=subprocess.STDOUT,
                 process_group=self._guardian.pid,
             )
-        server = ServerProcess(name, log, process)
-        self._servers.append(server)
-        return server
+        return ServerProcess(name, command, log, process)
 
     def log_tails(self) -> str:
         """Return the last lines of every server."""

@@ -26,8 +26,13 @@ def parse(document: Any) -> Federation:
     """The Federation that a document describes, or InvalidFederation with every fault."""
     if isinstance(document, dict):  # the API server takes no status from a user either
         document = {key: value for key, value in document.items() if key != "status"}
+    return parse_stored(_without_nulls(document, _described()))
+
+
+def parse_stored(document: Any) -> Federation:
+    """The same for a document of the API server's, who keeps no nulls."""
     try:
-        federation = Federation.model_validate(_without_nulls(document, _described()))
+        federation = Federation.model_validate(document)
     except ValidationError as error:
         details = error.errors(include_url=False)
         raise InvalidFederation(explain(each, _fields_beside) for each in details) from None

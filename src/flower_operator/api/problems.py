@@ -16,6 +16,8 @@ class Problem:
 
     path: str
     message: str
+    reason: str = "InvalidSpec"
+    """One word for it, as the reason of a condition."""
 
     def __str__(self) -> str:
         return f"{self.path}: {self.message}" if self.path else self.message

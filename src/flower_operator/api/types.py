@@ -185,6 +185,9 @@ class FederationSpec(Part):
         default=None, description="Flower release of every component; by image tag if not set."
     )
     insecure: bool = Field(default=True, description="false: TLS for every connection.")
+    suspend: bool = Field(
+        default=False, description="true: no SuperNodes run; the SuperLink and its state stay."
+    )
     superlink: SuperLink = Field(description="The coordinator.")
     supernodes: SuperNodes = Field(description="The data owners' side.")
 
@@ -207,6 +210,7 @@ class Endpoints(Part):
 class PoolStatus(Part):
     name: str
     kind: Mode
+    release: str | None = Field(default=None, description="Flower release of its SuperNodes.")
     desired: int = 0
     ready: int = 0
     conditions: Annotated[list[Condition], Keyed("type")] = []
@@ -216,9 +220,14 @@ class FederationStatus(Part):
     observed_generation: int | None = Field(
         default=None, description="Generation of the spec that this status speaks of."
     )
+    release: str | None = Field(default=None, description="Flower release of the SuperLink.")
     supernodes: str | None = Field(default=None, description='Ready of desired, as in "2/2".')
     ready_supernodes: int = 0
     desired_supernodes: int = 0
+    connected_supernodes: int | None = Field(
+        default=None,
+        description="SuperNodes online by the SuperLink's own account, where it can be asked.",
+    )
     endpoints: Endpoints = Endpoints()
     pools: Annotated[list[PoolStatus], Keyed("name")] = []
     conditions: Annotated[list[Condition], Keyed("type")] = []

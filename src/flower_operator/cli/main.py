@@ -7,6 +7,7 @@ import sys
 import click
 
 from .. import __version__
+from .controller import controller
 from .local_commands import COMMANDS
 
 PATHS = click.argument("paths", metavar="PATH...", nargs=-1, required=True)
@@ -99,5 +100,6 @@ def _exit_with(faults: list[str], *, found: int) -> None:
         sys.exit(1)
 
 
+main.add_command(controller)
 for command in COMMANDS:
     main.add_command(command)

@@ -1,9 +1,13 @@
 """Talks to a running SuperLink over its Control API."""
 
+import asyncio
+
 import httpx
 
-from ..flower.control import ONLINE, list_nodes, read_nodes
+from ..flower.control import ONLINE, Call, list_nodes, read_nodes
 from ..flower.dialects import Dialect
+
+MOST_BYTES = 8 << 20
 
 
 class Unreachable(RuntimeError):
@@ -15,6 +19,7 @@ class ControlClient:
 
     def __init__(self, dialect: Dialect, address: str, timeout: float = 5.0) -> None:
         self._dialect = dialect
+        self._timeout = timeout
         grpc = dialect.control.transport == "gRPC"
         # gRPC is HTTP/2 from the first byte, without an upgrade. The SuperLink is near:
         # proxies of the environment are not for it.
@@ -28,13 +33,24 @@ class ControlClient:
 
     async def connected(self) -> int:
         """How many SuperNodes are online by the SuperLink's own account."""
-        call = list_nodes(self._dialect)
         try:
-            answer = await self._client.post(call.path, headers=call.headers, content=call.body)
-            answer.raise_for_status()
-            return read_nodes(self._dialect, answer.content).count(ONLINE)
-        except (httpx.HTTPError, ValueError) as error:
+            async with asyncio.timeout(self._timeout):
+                answer = await self._ask(list_nodes(self._dialect))
+            return read_nodes(self._dialect, answer).count(ONLINE)
+        except (httpx.HTTPError, TimeoutError, ValueError) as error:
             raise Unreachable(str(error) or type(error).__name__) from None
+
+    async def _ask(self, call: Call) -> bytes:
+        """The answer, if it has an end: whose image the SuperLink runs is not known here."""
+        stream = self._client.stream("POST", call.path, headers=call.headers, content=call.body)
+        body = b""
+        async with stream as answer:
+            answer.raise_for_status()
+            async for chunk in answer.aiter_bytes():
+                body += chunk
+                if len(body) > MOST_BYTES:
+                    raise ValueError("the SuperLink's answer does not end")
+        return body
 
     async def close(self) -> None:
         await self._client.aclose()

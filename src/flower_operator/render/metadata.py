@@ -10,6 +10,7 @@ Object = dict[str, Any]
 
 MANAGER = "flower-operator"
 PREFIX = "flower.flwr.ai"
+RESTARTED_AT = f"{PREFIX}/restarted-at"
 
 
 def superlink_labels(federation: Federation) -> dict[str, str]:
@@ -39,6 +40,12 @@ def pool_metadata(federation: Federation, pool: Pool, facts: Facts) -> Object:
         "namespace": namespace_of(federation, facts),
         "labels": pool_labels(federation, pool),
     }
+
+
+def restart_annotations(federation: Federation) -> dict[str, str]:
+    """On pods: a Federation that says when it was last to be restarted restarts them."""
+    asked = (federation.metadata.get("annotations") or {}).get(RESTARTED_AT)
+    return {RESTARTED_AT: asked} if asked else {}
 
 
 def _labels(federation: Federation, component: str) -> dict[str, str]:

@@ -46,11 +46,17 @@ def render(federation: Federation, facts: Facts) -> Plan:
     if problems:
         raise InvalidFederation(problems)
     service = superlink_service(federation, facts, releases)
+    nodes = [each for objects in pools for each in objects if _runs(federation, each)]
     return Plan(
-        objects=(service, workload, *(each for objects in pools for each in objects)),
+        objects=(service, workload, *nodes),
         releases=releases,
         notices=releases.notices + tuple(_notices(federation)),
     )
+
+
+def _runs(federation: Federation, each: Object) -> bool:
+    """A DaemonSet cannot be scaled to zero: while its Federation is suspended there is none."""
+    return not federation.spec.suspend or each["kind"] != "DaemonSet"
 
 
 def _pool_template_problems(federation: Federation, at: int, template: Object) -> list[Problem]:

@@ -47,6 +47,8 @@ def container(
         "env": overlay("name", ENVIRONMENT, env),
         **probes,
         "securityContext": security or RESTRICTED,
+        # The end of the log says why a container ended; the pod's status has it from there.
+        "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": overlay("mountPath", _writable_mounts(name), mounts),
     }
     if ports:

@@ -111,7 +111,7 @@ class _Finder:
 
     def compare(self, path: str, mismatch: str | None) -> None:
         if mismatch:
-            self.problems[Problem(path, mismatch)] = None
+            self.problems[Problem(path, mismatch, "ReleaseMismatch")] = None
 
     def _version(self) -> Release | None:
         text = self.spec.version
@@ -119,21 +119,15 @@ class _Finder:
             return None
         version = parse_release(text)
         if version is None:
-            self.problems[
-                Problem(
-                    "spec.version", f"{text!r} is no Flower release; write one such as {NEWEST}"
-                )
-            ] = None
+            message = f"{text!r} is no Flower release; write one such as {NEWEST}"
+            self.problems[Problem("spec.version", message, "UnknownRelease")] = None
             return NEWEST
         return self._checked("spec.version", version)
 
     def _checked(self, path: str, release: Release) -> Release:
         if release < OLDEST:
-            self.problems[
-                Problem(
-                    path, f"Flower {release} is older than {OLDEST}, the oldest that is known here"
-                )
-            ] = None
+            message = f"Flower {release} is older than {OLDEST}, the oldest that is known here"
+            self.problems[Problem(path, message, "UnknownRelease")] = None
         elif release.line > NEWEST.line:
             self._notice(
                 f"{path}: Flower {release} is newer than {NEWEST}, the newest that is known here; "

@@ -13,7 +13,12 @@ from ..flower.commands import (
 from ..flower.dialects import Dialect
 from . import pods, secrets
 from .facts import Facts
-from .metadata import namespace_of, superlink_labels, superlink_metadata
+from .metadata import (
+    namespace_of,
+    restart_annotations,
+    superlink_labels,
+    superlink_metadata,
+)
 from .releases import Releases
 
 Object = dict[str, Any]
@@ -21,8 +26,12 @@ Object = dict[str, Any]
 
 def superlink_address(federation: Federation, facts: Facts) -> str:
     """Where SuperNodes of this cluster find the Fleet API, on every release."""
-    port = federation.spec.superlink.service.ports.grpc
-    return f"{superlink_name(federation.name)}.{namespace_of(federation, facts)}.svc:{port}"
+    return _address(federation, facts, federation.spec.superlink.service.ports.grpc)
+
+
+def control_address(federation: Federation, facts: Facts) -> str:
+    """Where `flwr run` finds the Control API, on every release."""
+    return _address(federation, facts, federation.spec.superlink.service.ports.extra)
 
 
 def superlink_service(federation: Federation, facts: Facts, releases: Releases) -> Object:
@@ -64,6 +73,7 @@ def superlink_workload(federation: Federation, facts: Facts, releases: Releases)
                 _containers(federation, releases),
                 _volumes(federation, releases) + superlink.volumes,
                 superlink.pod_template,
+                annotations=restart_annotations(federation),
             ),
         },
     }
@@ -168,6 +178,10 @@ def _container_ports(federation: Federation, dialect: Dialect) -> list[Object]:
         port = {"name": name, "containerPort": api.port, "protocol": "TCP"}
         ports.setdefault(api.port, port)
     return list(ports.values())
+
+
+def _address(federation: Federation, facts: Facts, port: int) -> str:
+    return f"{superlink_name(federation.name)}.{namespace_of(federation, facts)}.svc:{port}"
 
 
 def _service_port(name: str, port: int, target: int) -> Object:

@@ -12,7 +12,7 @@ from ..flower.commands import (
 from . import gpus, node_config, pods, secrets
 from .facts import Facts
 from .merge import overlay
-from .metadata import PREFIX, pool_labels, pool_metadata
+from .metadata import PREFIX, pool_labels, pool_metadata, restart_annotations
 from .node_config import NodeConfig
 from .releases import PoolReleases
 from .superlink import superlink_address
@@ -28,12 +28,15 @@ def pool_objects(
     config = node_config.node_config_of(federation, position)
     metadata = pool_metadata(federation, pool, facts)
     objects = [node_config.config_map(metadata, config)] if config.files else []
+    annotations = restart_annotations(federation)
+    if config.files:
+        annotations[f"{PREFIX}/node-config"] = config.hash
     template = pods.pod_template(
         pool_labels(federation, pool),
         _containers(federation, pool, facts, releases, config),
         _volumes(federation, pool, releases, config, metadata["name"]) + pool.volumes,
         pool.pod_template,
-        annotations={f"{PREFIX}/node-config": config.hash} if config.files else None,
+        annotations=annotations,
         spec=gpus.pod_fields(pool.gpu),
     )
     return [*objects, _workload(federation, pool, metadata, template)]
@@ -45,7 +48,8 @@ def _workload(federation: Federation, pool: Pool, metadata: Object, template: Ob
         "template": template,
     }
     if federation.spec.mode == "StatefulSet":
-        spec |= {"replicas": pool.replicas, "podManagementPolicy": "Parallel"}
+        replicas = 0 if federation.spec.suspend else pool.replicas
+        spec |= {"replicas": replicas, "podManagementPolicy": "Parallel"}
         if pool.volume_claim_templates:
             spec["volumeClaimTemplates"] = pods.with_claims(pool.volume_claim_templates)
     return {

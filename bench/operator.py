@@ -1,0 +1,320 @@
+"""The operator under load: many Federations on kwok nodes, beside the same objects made directly.
+
+python -m bench.operator [COUNT...]
+"""
+
+import asyncio
+import random
+import statistics
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from flower_operator.kube.applied import Owner, owned
+from flower_operator.kube.cache import Cache
+from flower_operator.kube.client import Client
+from flower_operator.kube.connection import connect
+from flower_operator.kube.resources import (
+    CONFIG_MAP,
+    DEPLOYMENT,
+    EVENT,
+    SERVICE,
+    STATEFUL_SET,
+    Resource,
+)
+from flower_operator.operator.desired import CHILDREN, FEDERATION
+from flower_operator.render import Facts, render
+from scripts.manifests import CRD, small_federation
+from tests.harness.control_plane import ControlPlane
+from tests.harness.operator_process import OperatorProcess
+from tests.harness.waiting import wait_for
+
+COUNTS = (100, 1000, 3000)
+NODES = 10
+AT_ONCE = 16
+EDITS = 50
+REST_SECONDS = 10
+GIVE_UP_SECONDS = 1800
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    name: str = ""
+    namespace: str = ""
+    resource_version: str = ""
+    generation: int = 0
+
+
+class _Condition(msgspec.Struct):
+    type: str
+    status: str
+
+
+class _Status(msgspec.Struct, rename="camel"):
+    conditions: list[_Condition] | None = None
+    ready_replicas: int = 0
+    observed_generation: int = 0
+
+
+class _Spec(msgspec.Struct):
+    replicas: int = 1
+
+
+class Seen(msgspec.Struct):
+    """Enough of a Federation or a workload to tell whether it is ready."""
+
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+    status: _Status = msgspec.field(default_factory=_Status)
+
+    @property
+    def federation_ready(self) -> bool:
+        conditions = {each.type: each.status for each in self.status.conditions or ()}
+        return conditions.get("Ready") == "True"
+
+    @property
+    def workload_ready(self) -> bool:
+        return self.status.ready_replicas == self.spec.replicas
+
+
+@dataclass
+class Figures:
+    count: int
+    floor: float
+    ready: float
+    cpu: float
+    memory: float
+    rest_writes: int
+    rest_cpu: float
+    restart: float
+    restart_writes: int
+    edit_median: float
+    edit_p99: float
+
+
+def main(counts: tuple[int, ...] = COUNTS) -> None:
+    print("Federations on kwok nodes: StatefulSet, process isolation, one pool of 2")
+    figures = [measure(count) for count in counts]
+    rows: list[tuple[str, Callable[[Figures], str]]] = [
+        ("floor: the same children by a bulk client, s", lambda f: f"{f.floor:.1f}"),
+        ("all Ready, s", lambda f: f"{f.ready:.1f}"),
+        ("  over the floor", lambda f: f"{f.ready / f.floor:.2f} x"),
+        ("operator CPU until all Ready, s", lambda f: f"{f.cpu:.1f}"),
+        ("operator memory, MiB", lambda f: f"{f.memory:.0f}"),
+        (f"writes at rest in {REST_SECONDS} s, the Lease aside", lambda f: f"{f.rest_writes}"),
+        ("operator CPU at rest per 60 s, s", lambda f: f"{f.rest_cpu:.2f}"),
+        ("restart until synced, s", lambda f: f"{f.restart:.1f}"),
+        ("  writes of that, the Lease aside", lambda f: f"{f.restart_writes}"),
+        ("one edit until applied, median, ms", lambda f: f"{f.edit_median * 1000:.0f}"),
+        ("one edit until applied, p99, ms", lambda f: f"{f.edit_p99 * 1000:.0f}"),
+    ]
+    print(f"  {'Federations':<46}" + "".join(f"{each.count:>10,}" for each in figures))
+    for title, cell in rows:
+        print(f"  {title:<46}" + "".join(f"{cell(each):>10}" for each in figures))
+
+
+def measure(count: int) -> Figures:
+    with ControlPlane(controllers=True, nodes=NODES) as cluster:
+        floor = asyncio.run(_floor(cluster, count))
+    with ControlPlane(controllers=True, nodes=NODES) as cluster:
+        cluster.kubectl("apply", "-f", str(CRD))
+        wait_for(lambda: _served(cluster), "the CRD is not served", timeout=30)
+        asyncio.run(_warm_up(cluster))
+        return asyncio.run(_operator(cluster, count, floor))
+
+
+async def _floor(cluster: ControlPlane, count: int) -> float:
+    """The children alone, written with nothing else to do."""
+    objects = [each for number in range(count) for each in _children(number)]
+    async with _client(cluster) as client, _following(client, DEPLOYMENT, STATEFUL_SET) as caches:
+        started = time.monotonic()
+
+        async def create(each: dict[str, Any]) -> None:
+            await client.create(CHILDREN[each["kind"]], "default", each)
+
+        await _all_at_once(objects, create)
+        await _until(
+            lambda: all(
+                len(cache) == count and all(one.workload_ready for one in cache.values())
+                for cache in caches
+            )
+        )
+        return time.monotonic() - started
+
+
+async def _operator(cluster: ControlPlane, count: int, floor: float) -> Figures:
+    async with _client(cluster) as client, _following(client, FEDERATION) as (federations,):
+
+        def all_ready() -> bool:
+            return len(federations) == count and all(
+                each.federation_ready for each in federations.values()
+            )
+
+        async def create(each: dict[str, Any]) -> None:
+            await client.create(FEDERATION, "default", each)
+
+        documents = [_federation(number) for number in range(count)]
+        with OperatorProcess(cluster.kubeconfig) as operator:
+            operator.wait_until_leading()
+            started, cpu = time.monotonic(), operator.cpu()
+            await _all_at_once(documents, create)
+            await _until(all_ready)
+            ready, cpu = time.monotonic() - started, operator.cpu() - cpu
+            memory = operator.memory()
+            print(
+                f"  {count:,}: floor {floor:.1f} s, Ready {ready:.1f} s, {cpu:.1f} CPU-s",
+                flush=True,
+            )
+            rest_writes, rest_cpu = await _rest(cluster, operator)
+            edits = [await _edit(client, number) for number in _some(count)]
+            await _until(all_ready)
+        with OperatorProcess(cluster.kubeconfig) as operator:
+            operator.wait_until_leading()
+            restart = time.monotonic() - operator.started
+            await asyncio.sleep(2)
+            restart_writes = operator.writes(cluster.token)
+        return Figures(
+            count=count,
+            floor=floor,
+            ready=ready,
+            cpu=cpu,
+            memory=memory,
+            rest_writes=rest_writes,
+            rest_cpu=rest_cpu,
+            restart=restart,
+            restart_writes=restart_writes,
+            edit_median=statistics.median(edits),
+            edit_p99=statistics.quantiles(edits, n=100)[98],
+        )
+
+
+async def _warm_up(cluster: ControlPlane) -> None:
+    """Wait for the garbage collector, which looks for new kinds twice a minute."""
+    async with _client(cluster) as client:
+        created = await client.create(FEDERATION, "default", _federation(0))
+        metadata = msgspec.json.decode(created)["metadata"]
+        owner = Owner(FEDERATION.api_version, FEDERATION.kind, metadata["name"], metadata["uid"])
+        child = {"kind": "ConfigMap", "metadata": {"name": "child", "namespace": "default"}}
+        await client.create(CONFIG_MAP, "default", owned(child, owner))
+        await client.delete(FEDERATION, "default", owner.name, owner.uid, "Background")
+        path = CONFIG_MAP.path("default", "child")
+        await _until(lambda: cluster.request("GET", path)[0] == 404)
+
+
+async def _rest(cluster: ControlPlane, operator: OperatorProcess) -> tuple[int, float]:
+    """Writes, by the operator's own account and by what changed, and CPU for a minute."""
+    await asyncio.sleep(5)
+    writes, cpu, versions = operator.writes(cluster.token), operator.cpu(), _versions(cluster)
+    await asyncio.sleep(REST_SECONDS)
+    changed = sum(versions.get(key) != value for key, value in _versions(cluster).items())
+    writes = operator.writes(cluster.token) - writes
+    return max(writes, changed), (operator.cpu() - cpu) * 60 / REST_SECONDS
+
+
+def _versions(cluster: ControlPlane) -> dict[str, str]:
+    """The version of everything that the operator might write."""
+    result = {}
+    for resource in (FEDERATION, SERVICE, DEPLOYMENT, STATEFUL_SET, EVENT):
+        answer = cluster.request("GET", resource.path("default"))[1]
+        for each in answer["items"]:
+            metadata = each["metadata"]
+            ours = resource != EVENT or each["source"].get("component") == "flower-operator"
+            if ours:
+                result[f"{resource.plural}/{metadata['name']}"] = metadata["resourceVersion"]
+    return result
+
+
+def _some(count: int) -> list[int]:
+    return random.Random(7).sample(range(count), min(EDITS, count))
+
+
+async def _edit(client: Client, number: int) -> float:
+    """Seconds from the answer to an edit until the StatefulSet has it."""
+    name = f"federation-{number}"
+    now = msgspec.json.decode(await client.get(STATEFUL_SET.path("default"), limit="1"))
+    version = now["metadata"]["resourceVersion"]
+    edited: list[float] = []
+
+    async def edit() -> None:
+        body = _federation(number)
+        body["spec"]["supernodes"]["pools"][0]["nodeConfig"] = {"edited": "true"}
+        await client.apply(FEDERATION, body)
+        edited.append(time.monotonic())
+
+    async with client.watch(
+        STATEFUL_SET.path("default"),
+        watch="1",
+        resourceVersion=version,
+        fieldSelector=f"metadata.name={name}-supernode-default",
+    ) as lines:
+        editing = asyncio.create_task(edit())
+        async for line in lines:
+            if b"edited=true" in line:
+                seen = time.monotonic()
+                break
+        await editing
+    return max(seen - edited[0], 0.0)
+
+
+def _children(number: int) -> list[dict[str, Any]]:
+    federation = small_federation(f"federation-{number}", "1.41.0", "process", insecure=True)
+    return list(render(federation, Facts()).objects)
+
+
+def _federation(number: int) -> dict[str, Any]:
+    federation = small_federation(f"federation-{number}", "1.41.0", "process", insecure=True)
+    document = federation.model_dump(by_alias=True, exclude_unset=True)
+    document["metadata"]["namespace"] = "default"
+    return document
+
+
+def _served(cluster: ControlPlane) -> bool:
+    return cluster.request("GET", FEDERATION.path())[0] == 200
+
+
+@asynccontextmanager
+async def _client(cluster: ControlPlane) -> AsyncIterator[Client]:
+    async with Client(connect(cluster.kubeconfig), "bench") as client:
+        yield client
+
+
+@asynccontextmanager
+async def _following(
+    client: Client, *resources: Resource
+) -> AsyncIterator[list[Cache[Seen, Seen]]]:
+    caches: list[Cache[Seen, Seen]] = [
+        Cache(client, resource, Seen, lambda seen: seen) for resource in resources
+    ]
+    tasks = [asyncio.create_task(cache.run()) for cache in caches]
+    try:
+        for cache in caches:
+            await cache.wait_until_synced()
+        yield caches
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _all_at_once(items: list[Any], work: Callable[[Any], Awaitable[None]]) -> None:
+    remaining = iter(items)
+
+    async def worker() -> None:
+        for item in remaining:
+            await work(item)
+
+    await asyncio.gather(*(worker() for _ in range(AT_ONCE)))
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(GIVE_UP_SECONDS):
+        while not condition():
+            await asyncio.sleep(0.1)
+
+
+if __name__ == "__main__":
+    main(tuple(int(each) for each in sys.argv[1:]) or COUNTS)

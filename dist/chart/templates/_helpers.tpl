@@ -1,0 +1,27 @@
+{{- define "flower-operator.selector" -}}
+app.kubernetes.io/name: flower-operator
+app.kubernetes.io/component: controller-manager
+{{- end }}
+
+{{- define "flower-operator.labels" -}}
+{{ include "flower-operator.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+{{- end }}
+
+{{- /* A number of a values file is a float here, and would be printed as one. */ -}}
+{{- define "flower-operator.image" -}}
+{{- $tag := .Values.manager.image.tag | default .Chart.AppVersion -}}
+{{- if not (kindIs "string" $tag) -}}
+{{- $tag = int64 $tag | toString -}}
+{{- end -}}
+{{- $mark := hasPrefix "sha256:" $tag | ternary "@" ":" -}}
+{{- print .Values.manager.image.repository $mark $tag -}}
+{{- end }}
+
+{{- /* Whom every binding of the operator's own roles is for. */ -}}
+{{- define "flower-operator.subjects" -}}
+subjects:
+  - kind: ServiceAccount
+    name: flower-operator-controller-manager
+    namespace: {{ .Release.Namespace | quote }}
+{{- end }}

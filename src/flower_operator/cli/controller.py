@@ -1,0 +1,78 @@
+"""`flower-operator controller`: the operator itself."""
+
+from __future__ import annotations
+
+import click
+
+ADDRESS = "HOST:PORT"
+
+
+@click.command()
+@click.option(
+    "--namespaces",
+    default="",
+    metavar="A,B",
+    help="Namespaces to look after; all if not given.",
+)
+@click.option(
+    "--leader-election-namespace",
+    metavar="NAMESPACE",
+    help="Where the Lease is; the operator's own namespace if not given.",
+)
+@click.option(
+    "--metrics-bind-address",
+    default="0.0.0.0:8443",
+    show_default=True,
+    metavar=ADDRESS,
+    help="Metrics over HTTPS; 0 for none.",
+)
+@click.option(
+    "--health-probe-bind-address",
+    default="0.0.0.0:8081",
+    show_default=True,
+    metavar=ADDRESS,
+    help="/healthz and /readyz over HTTP; 0 for none.",
+)
+def controller(
+    namespaces: str,
+    leader_election_namespace: str | None,
+    metrics_bind_address: str,
+    health_probe_bind_address: str,
+) -> None:
+    """Reconcile the Federations of a cluster: in a pod, or by the current kubeconfig."""
+    import asyncio
+
+    from ..kube.connection import ConnectionFault, connect
+    from ..kube.errors import NotLeader
+    from ..operator.controller import Options, run
+    from ..operator.logs import configure_logging
+
+    try:
+        connection = connect()
+    except ConnectionFault as error:
+        raise click.ClickException(str(error)) from None
+    options = Options(
+        namespaces=[name.strip() for name in namespaces.split(",") if name.strip()],
+        lease_namespace=leader_election_namespace or connection.namespace,
+        health_address=_address("--health-probe-bind-address", health_probe_bind_address),
+        metrics_address=_address("--metrics-bind-address", metrics_bind_address),
+        locate=(lambda address: address) if connection.in_cluster else None,
+    )
+    configure_logging()
+    try:
+        asyncio.run(run(connection, options))
+    except NotLeader:
+        raise click.ClickException("another replica leads now") from None
+    except OSError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _address(option: str, value: str) -> str | None:
+    if value == "0":
+        return None
+    _, colon, port = value.rpartition(":")
+    if not colon or not port.isdigit() or int(port) > 65535:
+        raise click.BadParameter(
+            f"{value!r} is no HOST:PORT, such as 127.0.0.1:8081, nor 0", param_hint=option
+        )
+    return value

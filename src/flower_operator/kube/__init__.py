@@ -1,0 +1,1 @@
+"""Kubernetes as the operator sees it: connection, requests, cache, apply, Lease."""

@@ -1,0 +1,194 @@
+"""Requests to the API server."""
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Any, Self
+
+import aiohttp
+import msgspec
+
+from .connection import Connection, ConnectionFault
+from .errors import NotLeader, Unreachable, error_of
+from .resources import Resource
+
+CONNECT_SECONDS = 10.0
+REQUEST_SECONDS = 30.0
+# The server sends a bookmark a minute on a watch that has nothing else to say.
+IDLE_SECONDS = 150.0
+CONNECTIONS = 64
+
+APPLY = "application/apply-patch+yaml"  # JSON is YAML, and quicker to write
+JSON = "application/json"
+JSON_PATCH = "application/json-patch+json"
+
+# Of an object that exists no version is this old, so an apply that names it can only create.
+NEVER = "1"
+
+Observe = Callable[[str, int], None]
+
+
+class Client:
+    """One API server. Writes pass `fence`, which says for how many seconds they are allowed."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        manager: str,
+        fence: Callable[[], float] = lambda: REQUEST_SECONDS,
+        observe: Observe = lambda method, code: None,
+    ) -> None:
+        self._connection = connection
+        self._manager = manager
+        self._fence = fence
+        self._observe = observe
+
+    async def __aenter__(self) -> Self:
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(ssl=self._connection.tls or False, limit=CONNECTIONS),
+            # Packing and unpacking lists costs both sides more than the wire does.
+            headers={"Accept": JSON, "Accept-Encoding": "identity", "User-Agent": self._manager},
+            skip_auto_headers=["Content-Type"],
+        )
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._session.close()
+
+    async def get(self, path: str, **parameters: str) -> bytes:
+        return await self._send("GET", path, parameters)
+
+    async def create(self, resource: Resource, namespace: str | None, body: object) -> bytes:
+        return await self._write("POST", resource.path(namespace), body, JSON)
+
+    async def replace(self, resource: Resource, body: Mapping[str, Any]) -> bytes:
+        """Put an object in place of the version that it names, unless that has changed."""
+        metadata = body["metadata"]
+        path = resource.path(metadata["namespace"], metadata["name"])
+        return await self._write("PUT", path, body, JSON)
+
+    async def apply(self, resource: Resource, body: Mapping[str, Any]) -> bytes:
+        """Server-side apply. With `uid` in its metadata no other object can be meant."""
+        metadata = body["metadata"]
+        path = resource.path(metadata["namespace"], metadata["name"])
+        return await self._write("PATCH", path, body, APPLY, force="true")
+
+    async def apply_new(self, resource: Resource, body: Mapping[str, Any]) -> bytes:
+        """Server-side apply that creates, and is refused (409) if the name is taken."""
+        new = {**body, "metadata": {**body["metadata"], "resourceVersion": NEVER}}
+        return await self.apply(resource, new)
+
+    async def patch_status(
+        self, resource: Resource, namespace: str, name: str, uid: str, status: object
+    ) -> bytes:
+        """Replace the status of exactly this object, not of a namesake that came after it."""
+        path = f"{resource.path(namespace, name)}/status"
+        patch = [
+            {"op": "test", "path": "/metadata/uid", "value": uid},
+            {"op": "add", "path": "/status", "value": status},
+        ]
+        return await self._write("PATCH", path, patch, JSON_PATCH)
+
+    async def patch_managers(self, path: str, version: str, entries: object) -> bytes:
+        """Say anew who owns the fields of an object, unless that has changed."""
+        patch = [
+            {"op": "test", "path": "/metadata/resourceVersion", "value": version},
+            {"op": "replace", "path": "/metadata/managedFields", "value": entries},
+        ]
+        return await self._write("PATCH", path, patch, JSON_PATCH)
+
+    async def delete(
+        self, resource: Resource, namespace: str, name: str, uid: str, propagation: str
+    ) -> bytes:
+        body = {"propagationPolicy": propagation, "preconditions": {"uid": uid}}
+        return await self._write("DELETE", resource.path(namespace, name), body, JSON)
+
+    @asynccontextmanager
+    async def watch(self, path: str, **parameters: str) -> AsyncIterator[AsyncIterator[bytes]]:
+        """The lines of a watch, for as long as the server keeps it open."""
+        timeout = aiohttp.ClientTimeout(sock_connect=CONNECT_SECONDS, sock_read=IDLE_SECONDS)
+        token = await self._token()
+        async with self._answer("GET", path, parameters, token, timeout) as answer:
+            yield _lines(answer.content)
+
+    async def _token(self) -> str | None:
+        try:
+            return await self._connection.token()
+        except (ConnectionFault, OSError) as error:
+            raise Unreachable(f"no credentials: {error}") from error
+
+    async def _write(
+        self, method: str, path: str, body: object, content: str, **parameters: str
+    ) -> bytes:
+        parameters = {"fieldManager": self._manager, **parameters} if method != "DELETE" else {}
+        data = msgspec.json.encode(body)
+        return await self._send(method, path, parameters, data, content)
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        parameters: Mapping[str, str],
+        data: bytes | None = None,
+        content: str | None = None,
+    ) -> bytes:
+        token = await self._token()
+        seconds = REQUEST_SECONDS
+        if method != "GET":  # asked at the last moment: a token may have taken its time
+            seconds = min(self._fence(), REQUEST_SECONDS)
+            if seconds <= 0:
+                raise NotLeader
+        timeout = aiohttp.ClientTimeout(total=seconds, sock_connect=CONNECT_SECONDS)
+        async with self._answer(method, path, parameters, token, timeout, data, content) as answer:
+            return await answer.read()
+
+    @asynccontextmanager
+    async def _answer(
+        self,
+        method: str,
+        path: str,
+        parameters: Mapping[str, str],
+        token: str | None,
+        timeout: aiohttp.ClientTimeout,
+        data: bytes | None = None,
+        content: str | None = None,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """The server's answer if it is a good one; its error, or Unreachable, if not."""
+        headers = {"Content-Type": content} if content else {}
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        code = 0
+        try:
+            async with self._session.request(
+                method,
+                self._connection.server + path,
+                params=parameters,
+                data=data,
+                headers=headers,
+                timeout=timeout,
+                proxy=self._connection.proxy,
+            ) as answer:
+                code = answer.status
+                if code >= 400:
+                    retry = answer.headers.get("Retry-After", "")
+                    raise error_of(code, await answer.read(), retry)
+                yield answer
+        except (TimeoutError, aiohttp.ClientError, OSError) as error:
+            raise Unreachable(str(error) or type(error).__name__) from error
+        finally:
+            self._observe(method, code)
+
+
+async def _lines(stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+    """Whole lines of whatever length."""
+    rest = b""
+    async for chunk in stream.iter_any():
+        *lines, rest = (rest + chunk).split(b"\n") if rest else chunk.split(b"\n")
+        for line in lines:
+            if line:
+                yield line

@@ -1,0 +1,1 @@
+"""The operator: reconciles every Federation of a cluster."""

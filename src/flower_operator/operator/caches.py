@@ -1,0 +1,154 @@
+"""Everything that the operator follows, and whom a change concerns."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ..kube.cache import Cache, Key
+from ..kube.client import Client
+from ..kube.resources import CONFIG_MAP, DAEMON_SET, DEPLOYMENT, EVENT, POD, SERVICE, STATEFUL_SET
+from ..render.metadata import MANAGER
+from ..status import observed
+from ..status.observed import Federation, Metadata, Pod, Refusal, Workload
+from .actions import Existing
+from .desired import FEDERATION, WORKLOADS, Identity
+
+OURS = {"labelSelector": f"app.kubernetes.io/managed-by={MANAGER}"}
+REFUSED = {"fieldSelector": "reason=FailedCreate"}
+
+__all__ = ["Caches", "Key"]
+
+
+class Caches:
+    """`concerned` hears of each Federation that something has happened to."""
+
+    def __init__(
+        self, client: Client, namespaces: Sequence[str], concerned: Callable[[Key], None]
+    ) -> None:
+        self._concerned = concerned
+        self._ours = False
+        self.federations: Cache[observed.FederationForm, Federation] = Cache(
+            client,
+            FEDERATION,
+            observed.FederationForm,
+            observed.federation_of,
+            namespaces=namespaces,
+            changed=self._federation_changed,
+        )
+        self.pods: Cache[observed.PodForm, Pod] = Cache(
+            client,
+            POD,
+            observed.PodForm,
+            observed.pod_of,
+            namespaces=namespaces,
+            select=OURS,
+            index=lambda pod: (pod.namespace, pod.federation),
+            changed=self._pod_changed,
+        )
+        self.refusals: Cache[observed.EventForm, Refusal] = Cache(
+            client,
+            EVENT,
+            observed.EventForm,
+            observed.refusal_of,
+            namespaces=namespaces,
+            select=REFUSED,
+            index=lambda refusal: refusal.uid,
+            changed=self._refusal_changed,
+        )
+        self._children: dict[str, Cache[Any, Any]] = {}
+        for resource, form, keep in (
+            (SERVICE, observed.ChildForm, observed.child_of),
+            (CONFIG_MAP, observed.ChildForm, observed.child_of),
+            (DEPLOYMENT, observed.WorkloadForm, observed.deployment_of),
+            (STATEFUL_SET, observed.WorkloadForm, observed.stateful_set_of),
+            (DAEMON_SET, observed.WorkloadForm, observed.daemon_set_of),
+        ):
+            self._children[resource.kind] = Cache(
+                client,
+                resource,
+                form,
+                keep,
+                namespaces=namespaces,
+                select=OURS,
+                index=_owner_uid,
+                changed=self._child_changed,
+            )
+
+    @property
+    def synced(self) -> bool:
+        return all(cache.synced for cache in self._all())
+
+    async def wait_until_synced(self) -> None:
+        for cache in self._all():
+            await cache.wait_until_synced()
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for cache in self._all():
+                group.create_task(cache.run())
+
+    def children(self, uid: str) -> dict[Identity, Existing]:
+        """All objects of the Federation with this uid."""
+        return {
+            (kind, child.metadata.name): child
+            for kind, cache in self._children.items()
+            for child in cache.group(uid)
+        }
+
+    def workloads(self, uid: str) -> dict[Identity, Workload]:
+        return {
+            (kind, workload.metadata.name): workload
+            for kind in WORKLOADS
+            for workload in self._children[kind].group(uid)
+        }
+
+    def refusal(self, uid: str) -> str | None:
+        """The API server's latest words to a workload that wanted a pod."""
+        found = self.refusals.group(uid)
+        return found[-1].message if found else None
+
+    def put(self, kind: str, answer: bytes) -> Metadata:
+        """Take over the answer to a write of ours; its writer knows of it and is not told."""
+        cache: Any = self.federations if kind == FEDERATION.kind else self._children[kind]
+        with self._quietly():
+            kept: Existing | Federation = cache.put(answer)
+        return kept.metadata
+
+    @contextmanager
+    def _quietly(self) -> Any:
+        self._ours = True
+        try:
+            yield
+        finally:
+            self._ours = False
+
+    def _all(self) -> list[Cache[Any, Any]]:
+        return [self.federations, self.pods, self.refusals, *self._children.values()]
+
+    def _tell(self, key: Key) -> None:
+        if not self._ours:
+            self._concerned(key)
+
+    def _federation_changed(self, key: Key, old: Federation | None, new: Federation | None) -> None:
+        self._tell(key)
+
+    def _child_changed(self, key: Key, old: Existing | None, new: Existing | None) -> None:
+        for each in (old, new):
+            if each and (owner := each.metadata.owner):
+                self._tell((key[0], owner.name))
+
+    def _pod_changed(self, key: Key, old: Pod | None, new: Pod | None) -> None:
+        if pod := new or old:
+            self._tell((key[0], pod.federation))
+
+    def _refusal_changed(self, key: Key, old: Refusal | None, new: Refusal | None) -> None:
+        if refusal := new or old:
+            for kind in WORKLOADS:
+                workload = self._children[kind].get((key[0], refusal.workload))
+                self._child_changed(key, workload, None)
+
+
+def _owner_uid(child: Existing) -> str | None:
+    owner = child.metadata.owner
+    return owner.uid if owner else None

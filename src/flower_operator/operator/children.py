@@ -1,0 +1,184 @@
+"""Acts on the objects that a Federation is made of."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from ..kube.applied import mark, marked, sole_manager
+from ..kube.client import Client
+from ..kube.errors import ApiError
+from ..render.metadata import MANAGER
+from ..status.observed import Federation, Metadata
+from ..status.summary import Fault
+from .actions import (
+    APPLIED,
+    Action,
+    Create,
+    Existing,
+    Remove,
+    Update,
+    Wait,
+    decide,
+    first_mark,
+    needs_replacement,
+    replacement,
+)
+from .caches import Caches
+from .desired import CHILDREN, Desired, Identity, Wanted, desired_of
+from .transitions import Transition, replaced
+
+# An answer that says no more than "not now" is worth telling only if it keeps coming.
+PATIENCE = 3
+
+
+@dataclass
+class Outcome:
+    """What was done about a Federation's children."""
+
+    done: list[str] = field(default_factory=list)
+    pending: list[str] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    transitions: list[Transition] = field(default_factory=list)
+    retry: float | None = None
+
+    def again(self, seconds: float = 0.0) -> None:
+        self.retry = max(self.retry or 0.0, seconds)
+
+
+class Children:
+    """Acts on the children of one Federation."""
+
+    def __init__(
+        self,
+        client: Client,
+        caches: Caches,
+        federation: Federation,
+        bodies: dict[Identity, dict[str, Any]],
+        attempts: int,
+    ) -> None:
+        self._client = client
+        self._caches = caches
+        self._federation = federation
+        self._namespace = federation.metadata.namespace
+        self._bodies = bodies
+        self._attempts = attempts
+        self._outcome = Outcome()
+
+    async def care(self, desired: Desired) -> Outcome:
+        existing: Mapping[Identity, Existing] = self._caches.children(self._federation.metadata.uid)
+        for action in decide(desired.children, existing):
+            try:
+                await self._act(action)
+            except ApiError as error:
+                await self._note(action, error)
+        return self._outcome
+
+    async def _act(self, action: Action) -> None:
+        match action:
+            case Create(wanted):
+                await self._create(wanted)
+            case Update(wanted, uid, generation, foreign):
+                if foreign:
+                    await self._take_over(wanted.identity)
+                await self._update(wanted.identity, uid, wanted.digest, generation)
+            case Remove(kind, name, uid, propagation):
+                await self._remove(kind, name, uid, propagation)
+                self._outcome.pending.append(f"{kind} {name}")
+            case Wait(kind, name):
+                self._outcome.pending.append(f"{kind} {name}")
+
+    async def _create(self, wanted: Wanted) -> None:
+        kind, name = wanted.identity
+        body = marked(self._body(wanted.identity), APPLIED, first_mark(wanted))
+        try:
+            self._caches.put(kind, await self._client.apply_new(CHILDREN[kind], body))
+        except ApiError as error:
+            if error.code != 409:
+                raise
+            await self._look_at_namesake(wanted.identity, wanted.digest)
+        else:
+            self._outcome.done.append(f"created {kind} {name}")
+
+    async def _look_at_namesake(self, identity: Identity, digest: str) -> None:
+        """The name is taken: by a child of ours that the cache does not know, or by a stranger."""
+        kind, name = identity
+        answer = await self._client.get(CHILDREN[kind].path(self._namespace, name))
+        found = msgspec.json.decode(answer, type=_Namesake).metadata
+        if found.owner is None or found.owner.uid != self._federation.metadata.uid:
+            message = f"{kind} {name} is there already and is not this Federation's; it stays as is"
+            self._outcome.faults.append(Fault("NameTaken", message))
+            self._outcome.again()
+        elif found.deletion_timestamp:
+            self._outcome.pending.append(f"{kind} {name}")
+            self._outcome.again()
+        else:
+            await self._update(identity, found.uid, digest, found.generation)
+
+    async def _update(self, identity: Identity, uid: str, digest: str, generation: int) -> None:
+        counted = await self._apply(identity, uid, mark(digest, generation))
+        if counted != generation:  # nothing but metadata changed, or someone else had a hand in it
+            await self._apply(identity, uid, mark(digest, counted))
+        self._outcome.done.append("applied {} {}".format(*identity))
+
+    async def _take_over(self, identity: Identity) -> None:
+        """Make everything in an object ours, so that what is not wanted goes with the apply."""
+        kind, name = identity
+        path = CHILDREN[kind].path(self._namespace, name)
+        metadata = msgspec.json.decode(await self._client.get(path))["metadata"]
+        owners = sole_manager(metadata["managedFields"], MANAGER)
+        await self._client.patch_managers(path, metadata["resourceVersion"], owners)
+
+    async def _apply(self, identity: Identity, uid: str, note: str) -> int:
+        """Apply to exactly this object; returns its generation."""
+        body = self._body(identity)
+        body = {**body, "metadata": {**body["metadata"], "uid": uid}}
+        answer = await self._client.apply(CHILDREN[identity[0]], marked(body, APPLIED, note))
+        return self._caches.put(identity[0], answer).generation
+
+    async def _remove(self, kind: str, name: str, uid: str, propagation: str) -> None:
+        await self._client.delete(CHILDREN[kind], self._namespace, name, uid, propagation)
+        self._outcome.done.append(f"removed {kind} {name}")
+
+    async def _replace(self, action: Update, error: ApiError) -> None:
+        kind, name = action.wanted.identity
+        path = CHILDREN[kind].path(self._namespace, name)
+        current = msgspec.json.decode(await self._client.get(path))
+        propagation = replacement(current, self._body(action.wanted.identity))
+        await self._remove(kind, name, action.uid, propagation)
+        self._outcome.transitions.append(replaced(f"{kind} {name}", propagation, error.message))
+        self._outcome.pending.append(f"{kind} {name}")
+
+    def _body(self, identity: Identity) -> dict[str, Any]:
+        if not self._bodies:
+            _, self._bodies = desired_of(self._federation)
+        return self._bodies[identity]
+
+    async def _note(self, action: Action, error: ApiError) -> None:
+        """What a refusal means for this Federation, and whether to try again."""
+        title = _title(action)
+        if isinstance(action, Update) and needs_replacement(error):
+            await self._replace(action, error)
+        elif isinstance(action, Remove) and error.code == 404:
+            pass
+        elif error.code in (404, 409) or "metadata.uid" in error.message:
+            # It changed under our hands; the watch will tell how.
+            self._outcome.pending.append(title)
+            self._outcome.again()
+        elif error.final or self._attempts >= PATIENCE:
+            self._outcome.faults.append(Fault("Refused", f"{title}: {error.message}"))
+            self._outcome.again(error.retry_after)
+        else:
+            self._outcome.pending.append(title)
+            self._outcome.again(error.retry_after)
+
+
+class _Namesake(msgspec.Struct):
+    metadata: Metadata
+
+
+def _title(action: Action) -> str:
+    if isinstance(action, Create | Update):
+        return f"{action.wanted.kind} {action.wanted.name}"
+    return f"{action.kind} {action.name}"

@@ -1,0 +1,115 @@
+"""Asks every SuperLink how many SuperNodes are connected to it, a few at a time."""
+
+import asyncio
+import heapq
+import itertools
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+from ..flower.dialects import Dialect, dialect_of
+from ..flower.releases import parse_release
+from ..status.outline import Outline
+from ..status.summary import Connected
+from .caches import Key
+
+SOON = 2.0
+"""Seconds between questions while SuperNodes are missing."""
+SELDOM = 30.0
+"""Seconds between questions while all are there."""
+MOST_A_SECOND = 8
+"""Of those; with many SuperLinks each is asked the more seldom."""
+AT_ONCE = 8
+TIMEOUT = 3.0
+
+Locate = Callable[[str], str]
+"""From the address in the cluster to one that this process reaches."""
+
+
+@dataclass
+class _Asked:
+    address: str
+    dialect: Dialect
+    wanted: int
+    answer: Connected = field(default_factory=Connected)
+
+
+class Connections:
+    """What each SuperLink last said; `changed` hears when that is something new."""
+
+    def __init__(self, locate: Locate | None, changed: Callable[[Key], None]) -> None:
+        self._locate = locate
+        self._changed = changed
+        self._asked: dict[Key, _Asked] = {}
+        self._due: list[tuple[float, int, Key, _Asked]] = []
+        self._number = itertools.count()
+        self._turn = asyncio.Semaphore(AT_ONCE)
+        self._wake = asyncio.Event()
+
+    def get(self, key: Key) -> Connected:
+        if self._locate is None:
+            return Connected(why_not="the operator runs outside of the cluster")
+        asked = self._asked.get(key)
+        return asked.answer if asked else Connected()
+
+    def follow(self, key: Key, outline: Outline, wanted: int) -> None:
+        """Ask this SuperLink from now on."""
+        release = parse_release(outline.release)
+        if self._locate is None or release is None or outline.secure:
+            self.forget(key)
+            return
+        address, dialect = self._locate(outline.endpoint), dialect_of(release)
+        known = self._asked.get(key)
+        if known is None or (known.address, known.dialect) != (address, dialect):
+            self._asked[key] = _Asked(address, dialect, wanted)
+            self._plan(key, self._asked[key], 0.0)
+        elif known.wanted < wanted:
+            # In the place of the question that was planned for when all were there.
+            self._asked[key] = replace(known, wanted=wanted)
+            self._plan(key, self._asked[key], SOON)
+        else:
+            known.wanted = wanted
+
+    def forget(self, key: Key) -> None:
+        self._asked.pop(key, None)
+
+    async def run(self) -> None:
+        clock = asyncio.get_running_loop().time
+        async with asyncio.TaskGroup() as group:
+            while True:
+                wait = self._due[0][0] - clock() if self._due else None
+                if wait is None or wait > 0:
+                    self._wake.clear()
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(self._wake.wait(), wait)
+                    continue
+                *_, key, asked = heapq.heappop(self._due)
+                if self._asked.get(key) is asked:
+                    await self._turn.acquire()
+                    group.create_task(self._ask(key, asked))
+
+    def _plan(self, key: Key, asked: _Asked, seconds: float) -> None:
+        time = asyncio.get_running_loop().time() + seconds
+        heapq.heappush(self._due, (time, next(self._number), key, asked))
+        self._wake.set()
+
+    async def _ask(self, key: Key, asked: _Asked) -> None:
+        # Only an operator inside of its cluster gets here; others do without what it brings.
+        from ..control import ControlClient, Unreachable
+
+        client = ControlClient(asked.dialect, asked.address, timeout=TIMEOUT)
+        try:
+            answer = Connected(await client.connected())
+        except Unreachable:
+            answer = Connected(why_not=f"nothing answers at {asked.address}")
+        finally:
+            await client.close()
+            self._turn.release()
+        if self._asked.get(key) is not asked:
+            return
+        if answer != asked.answer:
+            asked.answer = answer
+            self._changed(key)
+        missing = answer.count is not None and answer.count < asked.wanted
+        seldom = max(SELDOM, len(self._asked) / MOST_A_SECOND)
+        self._plan(key, asked, SOON if missing else seldom)

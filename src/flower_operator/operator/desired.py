@@ -1,0 +1,108 @@
+"""What a Federation should be made of: parsed and rendered once for each change of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from ..api.manifest import parse_stored
+from ..api.types import GROUP, KIND, VERSION
+from ..kube.applied import Owner, digest, owned
+from ..kube.resources import (
+    CONFIG_MAP,
+    DAEMON_SET,
+    DEPLOYMENT,
+    SERVICE,
+    STATEFUL_SET,
+    Resource,
+)
+from ..render import Facts, render
+from ..render.metadata import RESTARTED_AT
+from ..status.observed import Federation
+from ..status.outline import Outline, outline_of
+
+FEDERATION = Resource(GROUP, VERSION, KIND, "federations")
+WORKLOADS = {each.kind: each for each in (DEPLOYMENT, STATEFUL_SET, DAEMON_SET)}
+CHILDREN = {each.kind: each for each in (SERVICE, CONFIG_MAP)} | WORKLOADS
+
+Identity = tuple[str, str]
+"""Kind and name of a child."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One child: enough of it to tell whether what is there is as it should be."""
+
+    kind: str
+    name: str
+    digest: str
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    content: bytes | None
+    """What a kind without a generation is compared by, as JSON."""
+
+    @property
+    def identity(self) -> Identity:
+        return self.kind, self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Desired:
+    version: tuple[Any, ...]
+    """Of which Federation, and which state of it, this was made."""
+    outline: Outline
+    children: tuple[Wanted, ...]
+
+
+def version_of(federation: Federation) -> tuple[Any, ...]:
+    """Everything that rendering depends on."""
+    metadata = federation.metadata
+    return metadata.uid, metadata.generation, metadata.annotations.get(RESTARTED_AT)
+
+
+def owner_of(federation: Federation) -> Owner:
+    metadata = federation.metadata
+    return Owner(FEDERATION.api_version, FEDERATION.kind, metadata.name, metadata.uid)
+
+
+def desired_of(federation: Federation) -> tuple[Desired, dict[Identity, dict[str, Any]]]:
+    """What there should be, and the objects themselves. Raises InvalidFederation."""
+    metadata = federation.metadata
+    facts = Facts(namespace=metadata.namespace)
+    restarted = {RESTARTED_AT: at} if (at := metadata.annotations.get(RESTARTED_AT)) else {}
+    parsed = parse_stored(
+        {
+            "apiVersion": FEDERATION.api_version,
+            "kind": FEDERATION.kind,
+            "metadata": {
+                "name": metadata.name,
+                "namespace": metadata.namespace,
+                "annotations": restarted,
+            },
+            "spec": msgspec.json.decode(federation.spec),
+        }
+    )
+    plan = render(parsed, facts)
+    owner = owner_of(federation)
+    children = [owned(each, owner) for each in plan.objects]
+    bodies = {(each["kind"], each["metadata"]["name"]): each for each in children}
+    wanted = tuple(_wanted(each) for each in children)
+    outline = outline_of(parsed, plan, facts)
+    return Desired(version_of(federation), outline, wanted), bodies
+
+
+def _content(child: Mapping[str, Any]) -> bytes:
+    return msgspec.json.encode(child.get("spec", child.get("data")))
+
+
+def _wanted(child: Mapping[str, Any]) -> Wanted:
+    kind, metadata = child["kind"], child["metadata"]
+    return Wanted(
+        kind=kind,
+        name=metadata["name"],
+        digest=digest(child),
+        labels=metadata["labels"],
+        annotations=metadata.get("annotations", {}),
+        content=None if kind in WORKLOADS else _content(child),
+    )

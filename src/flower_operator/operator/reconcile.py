@@ -1,0 +1,201 @@
+"""Makes one Federation what it should be, and writes down what it is."""
+
+import logging
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+from pydantic import ValidationError
+
+from ..api.problems import InvalidFederation
+from ..api.rules import superlink_name
+from ..api.types import FederationStatus
+from ..kube.client import Client
+from ..kube.errors import ApiError
+from ..kube.events import event
+from ..kube.resources import EVENT
+from ..render.metadata import MANAGER
+from ..status.observed import Federation
+from ..status.summary import Fault, Observation, refuse, summarize
+from .caches import Caches, Key
+from .children import Children, Outcome
+from .connections import Connections
+from .desired import FEDERATION, Desired, Identity, desired_of, owner_of, version_of
+from .transitions import Transition, progress_only, transitions
+
+log = logging.getLogger(__name__)
+
+PROGRESS_SECONDS = 1.0
+LONGEST_POSTPONEMENT = timedelta(seconds=30)
+
+
+class Retry(Exception):
+    """Not everything could be done; worth another attempt."""
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        super().__init__()
+        self.seconds = seconds
+
+
+class Reconciler:
+    def __init__(
+        self,
+        client: Client,
+        caches: Caches,
+        connections: Connections,
+        busy: Callable[[], bool],
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._client = client
+        self._caches = caches
+        self._connections = connections
+        self._busy = busy
+        self._clock = clock
+        self._desired: dict[Key, Desired] = {}
+        self._postponed: dict[Key, datetime] = {}
+
+    async def reconcile(self, key: Key, attempts: int) -> float | None:
+        """Returns when to look again, if time alone may change something. May raise Retry."""
+        federation = self._caches.federations.get(key)
+        if federation is None or federation.metadata.deletion_timestamp:
+            # What it was made of goes with it: the garbage collector sees to that.
+            self._desired.pop(key, None)
+            self._connections.forget(key)
+            self._postponed.pop(key, None)
+            return None
+        try:
+            desired, bodies = self._look_up(key, federation)
+        except InvalidFederation as error:
+            faults = [Fault(problem.reason, str(problem)) for problem in error.problems]
+            await self._refuse(federation, faults)
+            return None
+        except Exception as error:
+            log.exception("cannot render", extra={"federation": "/".join(key)})
+            await self._refuse(federation, [Fault("InternalError", f"cannot render: {error!r}")])
+            return None
+        children = Children(self._client, self._caches, federation, bodies, attempts)
+        outcome = await children.care(desired)
+        recheck = await self._write_status(key, federation, desired, outcome)
+        if outcome.retry is not None:
+            raise Retry(outcome.retry)
+        return recheck
+
+    def _look_up(
+        self, key: Key, federation: Federation
+    ) -> tuple[Desired, dict[Identity, dict[str, Any]]]:
+        """What was made of this version before; the objects come along if they are new."""
+        known = self._desired.get(key)
+        if known and known.version == version_of(federation):
+            return known, {}
+        self._desired.pop(key, None)
+        desired, bodies = desired_of(federation)
+        self._desired[key] = desired
+        return desired, bodies
+
+    async def _refuse(self, federation: Federation, faults: Sequence[Fault]) -> None:
+        previous = read_status(federation)
+        metadata = federation.metadata
+        name = superlink_name(metadata.name)
+        workloads = self._caches.workloads(metadata.uid)
+        superlink = next((each for (_, own), each in workloads.items() if own == name), None)
+        status = refuse(faults, superlink, previous, metadata.generation, self._clock())
+        await self._patch(federation, previous, status, Outcome())
+
+    async def _write_status(
+        self, key: Key, federation: Federation, desired: Desired, outcome: Outcome
+    ) -> float | None:
+        previous = read_status(federation)
+        uid = federation.metadata.uid
+        workloads = self._caches.workloads(uid)
+        observation = Observation(
+            workloads=workloads,
+            pods=self._caches.pods.group(key),
+            refusals={
+                each.metadata.uid: words
+                for each in workloads.values()
+                if (words := self._caches.refusal(each.metadata.uid))
+            },
+            pending=outcome.pending,
+            faults=outcome.faults,
+            connected=self._connections.get(key),
+        )
+        generation = federation.metadata.generation
+        summary = summarize(desired.outline, observation, previous, generation, self._clock())
+        if self._can_wait(key, previous, summary.status, outcome):
+            return PROGRESS_SECONDS
+        await self._patch(federation, previous, summary.status, outcome)
+        if summary.superlink_available:
+            self._connections.follow(key, desired.outline, summary.status.desired_supernodes)
+        else:
+            self._connections.forget(key)
+        return summary.recheck
+
+    def _can_wait(
+        self, key: Key, previous: FederationStatus, status: FederationStatus, outcome: Outcome
+    ) -> bool:
+        """While others wait to be made, news of mere progress is put off, but not for ever."""
+        urgent = outcome.transitions or not progress_only(previous.conditions, status.conditions)
+        now = self._clock()
+        since = self._postponed.setdefault(key, now)
+        wait = self._busy() and now - since < LONGEST_POSTPONEMENT and status != previous
+        if urgent or not wait:
+            del self._postponed[key]
+            return False
+        return True
+
+    async def _patch(
+        self,
+        federation: Federation,
+        previous: FederationStatus,
+        status: FederationStatus,
+        outcome: Outcome,
+    ) -> None:
+        metadata = federation.metadata
+        said = status.model_dump(by_alias=True, exclude_none=True)
+        changed = said != msgspec.json.decode(federation.status)
+        if changed:
+            answer = await self._client.patch_status(
+                FEDERATION, metadata.namespace, metadata.name, metadata.uid, said
+            )
+            self._caches.put(FEDERATION.kind, answer)
+        told = [*outcome.transitions, *transitions(previous.conditions, status.conditions)]
+        await self._tell(federation, told)
+        if changed or outcome.done:
+            ready = status.conditions[0]
+            log.info(
+                "reconciled",
+                extra={
+                    "federation": f"{metadata.namespace}/{metadata.name}",
+                    "generation": metadata.generation,
+                    "done": outcome.done,
+                    "supernodes": status.supernodes,
+                    "ready": ready.status,
+                    "reason": ready.reason,
+                },
+            )
+
+    async def _tell(self, federation: Federation, told: Sequence[Transition]) -> None:
+        namespace = federation.metadata.namespace
+        for each in told:
+            body = event(
+                owner_of(federation),
+                namespace,
+                each.reason,
+                each.message,
+                warning=each.warning,
+                source=MANAGER,
+                now=self._clock(),
+            )
+            try:
+                await self._client.create(EVENT, namespace, body)
+            except ApiError as error:
+                log.warning("an event could not be written: %s", error)
+
+
+def read_status(federation: Federation) -> FederationStatus:
+    """The status as it is; what another operator wrote there is not ours to read."""
+    try:
+        return FederationStatus.model_validate_json(federation.status)
+    except ValidationError:
+        return FederationStatus()

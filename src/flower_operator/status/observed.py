@@ -1,0 +1,244 @@
+"""What the operator looks at: of each object only the fields that a decision reads."""
+
+import msgspec
+
+from ..render.metadata import PREFIX
+from .troubles import PodStatus, Trouble, troubles_of
+
+Struct = msgspec.Struct
+
+
+class OwnerReference(Struct, rename="camel", frozen=True):
+    uid: str
+    name: str
+    controller: bool = False
+
+
+class Metadata(Struct, rename="camel"):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+    annotations: dict[str, str] = msgspec.field(default_factory=dict)
+    owner_references: tuple[OwnerReference, ...] = ()
+
+    @property
+    def owner(self) -> OwnerReference | None:
+        """The object that this one belongs to."""
+        return next((each for each in self.owner_references if each.controller), None)
+
+
+class ChildForm(Struct):
+    """A Service or a ConfigMap."""
+
+    metadata: Metadata = msgspec.field(default_factory=Metadata)
+    spec: msgspec.Raw = msgspec.Raw(b"")
+    data: msgspec.Raw = msgspec.Raw(b"")
+
+
+class Child(Struct):
+    """An object of ours that only has to be as it was rendered."""
+
+    metadata: Metadata
+    content: bytes
+    """Its spec or data, as JSON: read when that is called for, and small until then."""
+
+
+class _Condition(Struct):
+    type: str = ""
+    status: str = ""
+    message: str = ""
+
+
+class _WorkloadSpec(Struct):
+    replicas: int = 1
+
+
+class _WorkloadStatus(Struct, rename="camel"):
+    observed_generation: int = 0
+    replicas: int = 0
+    ready_replicas: int = 0
+    updated_replicas: int = 0
+    available_replicas: int = 0
+    desired_number_scheduled: int = 0
+    current_number_scheduled: int = 0
+    updated_number_scheduled: int = 0
+    number_ready: int = 0
+    conditions: list[_Condition] | None = None
+
+
+class WorkloadForm(Struct):
+    """A Deployment, StatefulSet or DaemonSet as the API server tells it."""
+
+    metadata: Metadata = msgspec.field(default_factory=Metadata)
+    spec: _WorkloadSpec = msgspec.field(default_factory=_WorkloadSpec)
+    status: _WorkloadStatus = msgspec.field(default_factory=_WorkloadStatus)
+
+
+class Workload(Struct):
+    """A workload in the numbers that all three kinds have in common."""
+
+    metadata: Metadata
+    desired: int
+    created: int
+    ready: int
+    settled: bool
+    """Whether exactly the pods of the current generation run, and all are ready."""
+    refused: str | None = None
+    """Why pods could not be created, where the workload itself says so."""
+
+
+class Pod(Struct):
+    """A pod that something is wrong with."""
+
+    namespace: str
+    federation: str
+    pool: str
+    component: str
+    name: str
+    ended: bool
+    """Whether it has ended for good, and only lies about until it is cleared away."""
+    troubles: tuple[Trouble, ...]
+
+
+class _PodLabels(Struct):
+    federation: str = msgspec.field(name=f"{PREFIX}/federation", default="")
+    pool: str = msgspec.field(name=f"{PREFIX}/pool", default="")
+    component: str = msgspec.field(name=f"{PREFIX}/component", default="")
+
+
+class _PodMetadata(Struct, rename="camel"):
+    name: str = ""
+    namespace: str = ""
+    resource_version: str = ""
+    deletion_timestamp: str | None = None
+    labels: _PodLabels = msgspec.field(default_factory=_PodLabels)
+
+
+class PodForm(Struct):
+    metadata: _PodMetadata = msgspec.field(default_factory=_PodMetadata)
+    status: PodStatus = msgspec.field(default_factory=PodStatus)
+
+
+class _EventMetadata(Struct, rename="camel"):
+    name: str = ""
+    namespace: str = ""
+    resource_version: str = ""
+
+
+class _InvolvedObject(Struct):
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+
+
+class EventForm(Struct, rename="camel"):
+    """An Event of a controller that could not create a pod."""
+
+    metadata: _EventMetadata = msgspec.field(default_factory=_EventMetadata)
+    involved_object: _InvolvedObject = msgspec.field(default_factory=_InvolvedObject)
+    message: str = ""
+
+
+class Refusal(Struct):
+    """The API server's words to a workload that wanted a pod."""
+
+    uid: str
+    workload: str
+    message: str
+
+
+class FederationForm(Struct):
+    metadata: Metadata = msgspec.field(default_factory=Metadata)
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+    status: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class Federation(Struct):
+    """A Federation as it came; its spec is read when that is called for."""
+
+    metadata: Metadata
+    spec: bytes
+    status: bytes
+
+
+def federation_of(form: FederationForm) -> Federation:
+    return Federation(_unversioned(form.metadata), bytes(form.spec), bytes(form.status))
+
+
+def child_of(form: ChildForm) -> Child:
+    return Child(_unversioned(form.metadata), bytes(form.spec) or bytes(form.data))
+
+
+def deployment_of(form: WorkloadForm) -> Workload:
+    return _replicated(form, form.status.available_replicas)
+
+
+def stateful_set_of(form: WorkloadForm) -> Workload:
+    return _replicated(form, form.status.ready_replicas)
+
+
+def daemon_set_of(form: WorkloadForm) -> Workload:
+    status = form.status
+    desired = status.desired_number_scheduled
+    whole = status.updated_number_scheduled == desired and status.number_ready >= desired
+    return Workload(
+        metadata=_unversioned(form.metadata),
+        desired=desired,
+        created=status.current_number_scheduled,
+        ready=status.number_ready,
+        settled=_current(form) and whole,
+    )
+
+
+def pod_of(form: PodForm) -> Pod | None:
+    """Pods that are well, or on their way out, are of no interest."""
+    metadata = form.metadata
+    troubles = () if metadata.deletion_timestamp else tuple(troubles_of(form.status))
+    if not troubles:
+        return None
+    labels = metadata.labels
+    return Pod(
+        namespace=metadata.namespace,
+        federation=labels.federation,
+        pool=labels.pool,
+        component=labels.component,
+        name=metadata.name,
+        ended=form.status.phase in ("Failed", "Succeeded"),
+        troubles=troubles,
+    )
+
+
+def refusal_of(form: EventForm) -> Refusal | None:
+    """A Deployment tells it in its own status, these two only in Events."""
+    about = form.involved_object
+    if about.kind not in ("StatefulSet", "DaemonSet"):
+        return None
+    return Refusal(about.uid, about.name, form.message)
+
+
+def _replicated(form: WorkloadForm, available: int) -> Workload:
+    status, desired = form.status, form.spec.replicas
+    failures = [each for each in status.conditions or () if each.type == "ReplicaFailure"]
+    whole = status.replicas == status.updated_replicas == desired and available >= desired
+    return Workload(
+        metadata=_unversioned(form.metadata),
+        desired=desired,
+        created=status.replicas,
+        ready=status.ready_replicas,
+        settled=_current(form) and whole,
+        refused=next((each.message for each in failures if each.status == "True"), None),
+    )
+
+
+def _current(form: WorkloadForm) -> bool:
+    return form.status.observed_generation >= form.metadata.generation
+
+
+def _unversioned(metadata: Metadata) -> Metadata:
+    """The cache knows the version; without it, objects compare by what they say."""
+    metadata.resource_version = ""
+    return metadata

@@ -1,0 +1,54 @@
+"""What a status needs to know of a Federation's plan, small enough to keep for each."""
+
+from dataclasses import dataclass
+
+from ..api.rules import pool_name, superlink_name
+from ..api.types import Federation, Mode
+from ..render import Facts, Plan
+from ..render.superlink import control_address
+
+
+@dataclass(frozen=True, slots=True)
+class PoolOutline:
+    name: str
+    workload: str
+    kind: Mode
+    replicas: int | None
+    """None: as many as there are nodes for it."""
+    release: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    superlink: str
+    superlink_kind: str
+    endpoint: str
+    release: str
+    pools: tuple[PoolOutline, ...]
+    notices: tuple[str, ...]
+    suspended: bool
+    secure: bool
+
+
+def outline_of(federation: Federation, plan: Plan, facts: Facts) -> Outline:
+    spec = federation.spec
+    pools = tuple(
+        PoolOutline(
+            name=pool.name,
+            workload=pool_name(federation.name, pool.name),
+            kind=spec.mode,
+            replicas=0 if spec.suspend else pool.replicas,
+            release=str(releases.supernode),
+        )
+        for pool, releases in zip(spec.supernodes.pools, plan.releases.pools, strict=True)
+    )
+    return Outline(
+        superlink=superlink_name(federation.name),
+        superlink_kind="StatefulSet" if spec.superlink.volume_claim_templates else "Deployment",
+        endpoint=control_address(federation, facts),
+        release=str(plan.releases.superlink),
+        pools=pools,
+        notices=plan.notices,
+        suspended=spec.suspend,
+        secure=not spec.insecure,
+    )

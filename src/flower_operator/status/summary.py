@@ -1,0 +1,288 @@
+"""summarize(): a Federation's status from everything that was observed of it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from ..api.types import Condition, Endpoints, FederationStatus, PoolStatus
+from .conditions import Finding, conditions_of
+from .observed import Pod, Workload
+from .outline import Outline, PoolOutline
+
+READY = "Ready"
+RECONCILING = "Reconciling"
+SUPERLINK_AVAILABLE = "SuperLinkAvailable"
+DEGRADED = "Degraded"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Something that will not mend itself without a person's doing."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Connected:
+    """How many SuperNodes the SuperLink says are online, or why it could not be asked."""
+
+    count: int | None = None
+    why_not: str = ""
+
+
+@dataclass(frozen=True)
+class Observation:
+    """A Federation's objects as they are."""
+
+    workloads: Mapping[tuple[str, str], Workload] = field(default_factory=dict)
+    """By kind and name."""
+    pods: Sequence[Pod] = ()
+    """Those that something is wrong with."""
+    refusals: Mapping[str, str] = field(default_factory=dict)
+    """The API server's words to a workload without its pods, by the workload's uid."""
+    pending: Sequence[str] = ()
+    """Objects that are still to be applied or removed."""
+    faults: Sequence[Fault] = ()
+    """Why some of them could not be."""
+    connected: Connected = Connected()
+
+
+@dataclass(frozen=True)
+class Summary:
+    status: FederationStatus
+    superlink_available: bool
+    recheck: float | None
+    """Seconds until time alone may change it."""
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The SuperLink, or one pool."""
+
+    title: str
+    workload: Workload | None
+    faults: tuple[Fault, ...]
+
+    @property
+    def complete(self) -> bool:
+        return bool(self.workload and self.workload.settled and not self.faults)
+
+    @property
+    def state(self) -> tuple[str, str]:
+        """Reason and message of a part that is not complete."""
+        if self.faults:
+            return self.faults[0].reason, self.faults[0].message
+        if self.workload is None:
+            return "Missing", f"{self.title} does not exist yet"
+        ready, desired = self.workload.ready, self.workload.desired
+        return "Starting", f"{self.title}: {ready} of {desired} ready, rolling out"
+
+
+def summarize(
+    outline: Outline,
+    observation: Observation,
+    previous: FederationStatus,
+    generation: int,
+    now: datetime,
+) -> Summary:
+    superlink = _superlink(outline, observation, now)
+    pools = [_pool(pool, observation, now) for pool in outline.pools]
+    desired = sum(_desired(pool, part) for pool, part in zip(outline.pools, pools, strict=True))
+    ready = sum(_ready(pool, part) for pool, part in zip(outline.pools, pools, strict=True))
+    findings = _findings(outline, observation, superlink, pools, (ready, desired))
+    status = FederationStatus(
+        observed_generation=generation,
+        release=outline.release,
+        supernodes=f"{ready}/{desired}",
+        ready_supernodes=ready,
+        desired_supernodes=desired,
+        connected_supernodes=observation.connected.count,
+        endpoints=Endpoints(superlink_service=outline.endpoint),
+        pools=[
+            _pool_status(pool, part, outline, previous, generation, now)
+            for pool, part in zip(outline.pools, pools, strict=True)
+        ],
+        conditions=conditions_of(findings, previous.conditions, generation, now),
+    )
+    available = bool(superlink.workload and superlink.workload.ready and not superlink.faults)
+    return Summary(status, available, _recheck(observation.pods, now))
+
+
+def refuse(
+    faults: Sequence[Fault],
+    superlink: Workload | None,
+    previous: FederationStatus,
+    generation: int,
+    now: datetime,
+) -> FederationStatus:
+    """The status of a Federation that cannot be rendered: what runs, runs on as it was."""
+    message = "; ".join(fault.message for fault in faults)
+    findings = [
+        Finding(READY, False, faults[0].reason, message),
+        Finding(RECONCILING, False, faults[0].reason, "waiting for a spec that can be applied"),
+        _availability(_Part("the SuperLink", superlink, ()), Connected()),
+        Finding(DEGRADED, True, faults[0].reason, message),
+    ]
+    conditions = conditions_of(findings, previous.conditions, generation, now)
+    changes = {"observed_generation": generation, "conditions": conditions}
+    return previous.model_copy(update=changes)
+
+
+def _findings(
+    outline: Outline,
+    observation: Observation,
+    superlink: _Part,
+    pools: Sequence[_Part],
+    counts: tuple[int, int],
+) -> list[Finding]:
+    faults = [*observation.faults, *superlink.faults, *(f for part in pools for f in part.faults)]
+    waiting = _waiting(outline, observation, superlink, pools, counts)
+    ready = not faults and not waiting and not outline.suspended
+    if faults:
+        reconciling = Finding(RECONCILING, False, faults[0].reason, "waiting for a fault to end")
+        verdict = Finding(READY, False, faults[0].reason, faults[0].message)
+    elif waiting:
+        reconciling = Finding(RECONCILING, True, *waiting)
+        verdict = Finding(READY, False, *waiting)
+    else:
+        reconciling = Finding(RECONCILING, False, "Done", "everything is as the spec says")
+        verdict = _settled(outline, counts, ready)
+    return [
+        verdict,
+        reconciling,
+        _availability(superlink, observation.connected),
+        _degradation(faults),
+    ]
+
+
+def _waiting(
+    outline: Outline,
+    observation: Observation,
+    superlink: _Part,
+    pools: Sequence[_Part],
+    counts: tuple[int, int],
+) -> tuple[str, str] | None:
+    """What is still on its way, if anything is."""
+    if observation.pending:
+        return "Applying", f"to be applied or removed: {', '.join(observation.pending)}"
+    if not superlink.complete:
+        return superlink.state
+    for pool, part in zip(outline.pools, pools, strict=True):
+        if not part.complete and not _absent_by_intent(pool, outline):
+            return part.state
+    if not outline.suspended:
+        if counts[1] == 0:
+            return "NoNodes", "no node of the cluster matches any pool"
+        connected = observation.connected.count
+        if connected is not None and connected < counts[1]:
+            return (
+                "NotConnected",
+                f"{connected} of {counts[1]} SuperNodes are connected to the SuperLink",
+            )
+    return None
+
+
+def _settled(outline: Outline, counts: tuple[int, int], ready: bool) -> Finding:
+    if not ready:
+        message = "spec.suspend is true: no SuperNodes run, the SuperLink does"
+        return Finding(READY, False, "Suspended", message)
+    message = f"the SuperLink and {counts[0]} of {counts[1]} SuperNodes are ready"
+    notes = "".join(f"; note: {notice}" for notice in outline.notices)
+    return Finding(READY, True, "AllReady", message + notes)
+
+
+def _availability(superlink: _Part, connected: Connected) -> Finding:
+    workload = superlink.workload
+    if workload and workload.ready > 0 and not superlink.faults:
+        message = "the SuperLink answers"
+        if connected.why_not:
+            message += f"; how many SuperNodes are connected is not known: {connected.why_not}"
+        return Finding(SUPERLINK_AVAILABLE, True, "Available", message)
+    return Finding(SUPERLINK_AVAILABLE, False, *superlink.state)
+
+
+def _degradation(faults: Sequence[Fault]) -> Finding:
+    if not faults:
+        return Finding(DEGRADED, False, "NoFaults", "no faults are known")
+    messages = dict.fromkeys(fault.message for fault in faults)
+    return Finding(DEGRADED, True, faults[0].reason, "; ".join(messages))
+
+
+def _superlink(outline: Outline, observation: Observation, now: datetime) -> _Part:
+    workload = observation.workloads.get((outline.superlink_kind, outline.superlink))
+    pods = [pod for pod in observation.pods if pod.component == "superlink"]
+    return _Part("the SuperLink", workload, _faults(workload, pods, observation, now))
+
+
+def _pool(pool: PoolOutline, observation: Observation, now: datetime) -> _Part:
+    workload = observation.workloads.get((pool.kind, pool.workload))
+    pods = [
+        pod for pod in observation.pods if pod.component == "supernode" and pod.pool == pool.name
+    ]
+    return _Part(f"pool {pool.name}", workload, _faults(workload, pods, observation, now))
+
+
+def _faults(
+    workload: Workload | None, pods: Iterable[Pod], observation: Observation, now: datetime
+) -> tuple[Fault, ...]:
+    found = []
+    if workload and workload.created < workload.desired:
+        words = workload.refused or observation.refusals.get(workload.metadata.uid)
+        if words:
+            found.append(Fault("PodsRefused", words))
+    settled = workload is not None and workload.settled
+    for pod in sorted(pods, key=lambda each: each.name):
+        if pod.ended and settled:
+            continue
+        for trouble in pod.troubles:
+            if trouble.until is None or trouble.until > now.timestamp():
+                found.append(Fault(trouble.reason, f"pod {pod.name}: {trouble.message}"))
+    return tuple(found)
+
+
+def _desired(pool: PoolOutline, part: _Part) -> int:
+    if pool.replicas is not None:
+        return pool.replicas
+    return part.workload.desired if part.workload else 0
+
+
+def _ready(pool: PoolOutline, part: _Part) -> int:
+    return min(part.workload.ready, _desired(pool, part)) if part.workload else 0
+
+
+def _absent_by_intent(pool: PoolOutline, outline: Outline) -> bool:
+    return outline.suspended and pool.kind == "DaemonSet"
+
+
+def _pool_status(
+    pool: PoolOutline,
+    part: _Part,
+    outline: Outline,
+    previous: FederationStatus,
+    generation: int,
+    now: datetime,
+) -> PoolStatus:
+    before = next((each for each in previous.pools if each.name == pool.name), None)
+    ready, desired = _ready(pool, part), _desired(pool, part)
+    if outline.suspended:
+        finding = Finding(READY, False, "Suspended", "spec.suspend is true")
+    elif part.complete:
+        finding = Finding(READY, True, "AllReady", f"{ready} of {desired} SuperNodes are ready")
+    else:
+        finding = Finding(READY, False, *part.state)
+    history: Sequence[Condition] = before.conditions if before else ()
+    return PoolStatus(
+        name=pool.name,
+        kind=pool.kind,
+        release=pool.release,
+        desired=desired,
+        ready=ready,
+        conditions=conditions_of([finding], history, generation, now),
+    )
+
+
+def _recheck(pods: Iterable[Pod], now: datetime) -> float | None:
+    times = [trouble.until for pod in pods for trouble in pod.troubles if trouble.until]
+    later = [time - now.timestamp() for time in times if time > now.timestamp()]
+    return min(later) if later else None

@@ -1,0 +1,132 @@
+"""What is wrong with a pod, in words that a person can act on."""
+
+import re
+from collections.abc import Iterator
+from datetime import datetime
+
+import msgspec
+
+Struct = msgspec.Struct
+
+IMAGE_REASONS = {
+    "ErrImageNeverPull",
+    "ErrImagePull",
+    "ImageInspectError",
+    "ImagePullBackOff",
+    "InvalidImageName",
+    "RegistryUnavailable",
+}
+CONFIG_REASONS = {
+    "CreateContainerConfigError",
+    "CreateContainerError",
+    "RunContainerError",
+    "StartError",
+}
+# The kubelet waits 10 s, 20 s, ... up to 5 min before it starts a failing container again. One
+# that has run for as long as its next wait would be is taken to be well again.
+FIRST_BACKOFF = 10.0
+LONGEST_BACKOFF = 300.0
+
+
+class Trouble(Struct, frozen=True):
+    reason: str
+    message: str
+    until: float | None = None
+    """When it will be over, as seconds of the epoch, unless it happens again."""
+
+
+class _Waiting(Struct):
+    reason: str = ""
+    message: str = ""
+
+
+class _Running(Struct, rename="camel"):
+    started_at: str | None = None
+
+
+class _Terminated(Struct, rename="camel"):
+    exit_code: int = 0
+    reason: str = ""
+    message: str = ""
+
+
+class _State(Struct):
+    waiting: _Waiting | None = None
+    running: _Running | None = None
+    terminated: _Terminated | None = None
+
+
+class _ContainerStatus(Struct, rename="camel"):
+    name: str
+    image: str = ""
+    restart_count: int = 0
+    state: _State = msgspec.field(default_factory=_State)
+    last_state: _State = msgspec.field(default_factory=_State)
+
+
+class _PodCondition(Struct):
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class PodStatus(Struct, rename="camel"):
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    conditions: list[_PodCondition] | None = None
+    container_statuses: list[_ContainerStatus] | None = None
+    init_container_statuses: list[_ContainerStatus] | None = None
+
+
+def troubles_of(pod: PodStatus) -> Iterator[Trouble]:
+    """What keeps a pod from its work, or kept it from it a while ago."""
+    if pod.phase == "Failed" and pod.reason:  # the node put it out
+        yield Trouble(pod.reason, pod.message or "the pod was ended by its node")
+    for condition in pod.conditions or ():
+        if condition.type == "PodScheduled" and condition.status == "False":
+            yield Trouble("Unschedulable", condition.message or condition.reason)
+    for init in pod.init_container_statuses or ():
+        ended = init.state.terminated
+        if ended is None or ended.exit_code != 0:
+            yield from _container_troubles(init)
+    for container in pod.container_statuses or ():
+        yield from _container_troubles(container)
+
+
+def _container_troubles(container: _ContainerStatus) -> Iterator[Trouble]:
+    state = container.state
+    where = f"container {container.name}"
+    if state.waiting and state.waiting.reason in IMAGE_REASONS:
+        yield Trouble("ImageNotPullable", f"{where}: {_pull_failure(container)}")
+    elif state.waiting and state.waiting.reason in CONFIG_REASONS:
+        yield Trouble("ContainerNotStarted", f"{where}: {state.waiting.message}")
+    elif ended := state.terminated or container.last_state.terminated:
+        reason = "OutOfMemory" if ended.reason == "OOMKilled" else "CrashLoop"
+        yield Trouble(reason, f"{where} {_end(ended)}", _steady_at(container))
+
+
+def _pull_failure(container: _ContainerStatus) -> str:
+    """The same words while the kubelet pulls and while it waits to pull again."""
+    message = container.state.waiting.message if container.state.waiting else ""
+    detail = re.sub(r'^Back-off pulling image "[^"]*"(: \w+: )?', "", message)
+    text = f"image {container.image} cannot be pulled"
+    return f"{text}: {detail}" if detail else text
+
+
+def _end(ended: _Terminated) -> str:
+    if ended.reason == "OOMKilled":
+        return "was killed: it used more memory than its limit; raise its resources.limits.memory"
+    text = f"ended with exit code {ended.exit_code}"
+    last_words = " ".join(ended.message.split())
+    return f"{text}: {last_words}" if last_words else text
+
+
+def _steady_at(container: _ContainerStatus) -> float | None:
+    running = container.state.running
+    if not running or not running.started_at:
+        return None
+    wait = min(FIRST_BACKOFF * 2.0 ** min(container.restart_count, 10), LONGEST_BACKOFF)
+    started: float = datetime.fromisoformat(running.started_at).timestamp()
+    return started + wait

@@ -1,0 +1,191 @@
+"""Federations for the tests here, and what to ask of the cluster about them."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from flower_operator.api.manifest import parse
+from flower_operator.operator.desired import CHILDREN, FEDERATION
+from flower_operator.render import Facts, render
+from tests.harness.control_plane import ControlPlane
+from tests.harness.waiting import wait_for
+
+Document = dict[str, Any]
+
+RELEASE = "1.41.0"
+READY_SECONDS = 60.0
+APPLY = {"Content-Type": "application/apply-patch+yaml"}
+
+
+def manifest(name: str, **spec: Any) -> Document:
+    """A small Federation; what is given replaces fields of its spec, or its one pool."""
+    document: Document = {
+        "apiVersion": FEDERATION.api_version,
+        "kind": FEDERATION.kind,
+        "metadata": {"name": name},
+        "spec": {
+            "mode": "StatefulSet",
+            "isolationMode": "subprocess",
+            "superlink": {"image": f"flwr/superlink:{RELEASE}"},
+            "supernodes": {
+                "image": f"flwr/supernode:{RELEASE}",
+                "pools": [{"name": "default", "replicas": 2}],
+            },
+        },
+    }
+    pools = spec.pop("pools", None)
+    document["spec"] |= spec
+    if pools is not None:
+        document["spec"]["supernodes"]["pools"] = pools
+    return document
+
+
+class Namespace:
+    """One namespace of a cluster, where Federations come and go."""
+
+    def __init__(self, cluster: ControlPlane, name: str) -> None:
+        self.cluster = cluster
+        self.name = name
+
+    def apply(self, document: Document) -> Document:
+        """As kubectl apply does it: with the whole of what is wanted."""
+        name = document["metadata"]["name"]
+        path = f"{FEDERATION.path(self.name, name)}?fieldManager=test&force=true"
+        status, answer = self.cluster.request("PATCH", path, document, APPLY)
+        assert status in (200, 201), answer
+        applied: Document = answer
+        return applied
+
+    def delete(self, name: str) -> None:
+        status, answer = self.cluster.request("DELETE", FEDERATION.path(self.name, name))
+        assert status == 200, answer
+
+    def federation(self, name: str) -> Document:
+        status, answer = self.cluster.request("GET", FEDERATION.path(self.name, name))
+        assert status == 200, answer
+        federation: Document = answer
+        return federation
+
+    def get(self, kind: str, name: str) -> Document | None:
+        status, answer = self.cluster.request("GET", CHILDREN[kind].path(self.name, name))
+        return answer if status == 200 else None
+
+    def patch(self, kind: str, name: str, patch: Document) -> Document:
+        """A change by hand."""
+        path = f"{CHILDREN[kind].path(self.name, name)}?fieldManager=by-hand"
+        status, answer = self.cluster.request("PATCH", path, patch)
+        assert status == 200, answer
+        patched: Document = answer
+        return patched
+
+    def children(self) -> dict[tuple[str, str], Document]:
+        """Everything there is of the kinds that Federations are made of."""
+        found = {}
+        for kind, resource in CHILDREN.items():
+            for each in self.cluster.request("GET", resource.path(self.name))[1]["items"]:
+                if each["metadata"]["name"] != "kube-root-ca.crt":
+                    # A list names the kind of its items once for all.
+                    whole = {"apiVersion": resource.api_version, "kind": kind, **each}
+                    found[kind, each["metadata"]["name"]] = whole
+        return found
+
+    def pods(self) -> list[Document]:
+        path = f"/api/v1/namespaces/{self.name}/pods"
+        pods: list[Document] = self.cluster.request("GET", path)[1]["items"]
+        return pods
+
+    def events(self, name: str) -> list[Document]:
+        """What the operator told about a Federation, oldest first."""
+        path = f"/api/v1/namespaces/{self.name}/events"
+        events = self.cluster.request("GET", path)[1]["items"]
+        ours = [
+            each
+            for each in events
+            if each["involvedObject"]["kind"] == FEDERATION.kind
+            and each["involvedObject"]["name"] == name
+        ]
+        return sorted(ours, key=lambda each: int(each["metadata"]["resourceVersion"]))
+
+    def wait_until_ready(self, name: str, timeout: float = READY_SECONDS) -> Document:
+        return self.wait_for_condition(name, "Ready", "True", timeout=timeout)
+
+    def wait_for_condition(
+        self,
+        name: str,
+        kind: str,
+        status: str,
+        reason: str | None = None,
+        timeout: float = READY_SECONDS,
+    ) -> Document:
+        """The Federation, once a condition of its current generation says this."""
+
+        def found() -> Document | None:
+            federation = self.federation(name)
+            given = condition(federation, kind)
+            current = given.get("observedGeneration") == federation["metadata"]["generation"]
+            right = given.get("status") == status and reason in (None, given.get("reason"))
+            return federation if current and right else None
+
+        def message() -> str:
+            said = json.dumps(self.federation(name).get("status"), indent=1)
+            return f"{name} has no {kind}={status} {reason or ''}; its status is {said}"
+
+        return wait_for(found, message, timeout)
+
+    def wait_until_as_rendered(self, *documents: Document, timeout: float = READY_SECONDS) -> None:
+        """Until there is exactly what these Federations are rendered to, and nothing else."""
+        differences: list[str] = []
+
+        def same() -> bool:
+            differences[:] = self.differences(*documents)
+            return not differences
+
+        wait_for(same, lambda: f"not as rendered: {'; '.join(differences)}", timeout, interval=0.2)
+
+    def differences(self, *documents: Document) -> list[str]:
+        wanted = {
+            (each["kind"], each["metadata"]["name"]): each
+            for document in documents
+            for each in rendered(document, self.name)
+        }
+        there = self.children()
+        found = [f"{kind} {name} is missing" for kind, name in wanted.keys() - there.keys()]
+        found += [f"{kind} {name} is left over" for kind, name in there.keys() - wanted.keys()]
+        for key in wanted.keys() & there.keys():
+            if there[key]["metadata"].get("deletionTimestamp"):
+                found.append(f"{key[0]} {key[1]} is on its way out")
+            elif not self._would_stay(wanted[key], there[key]):
+                found.append(f"{key[0]} {key[1]} differs")
+        return found
+
+    def _would_stay(self, wanted: Document, there: Document) -> bool:
+        """Whether applying what is wanted would change nothing, by the API server's judgement."""
+        path = CHILDREN[wanted["kind"]].path(self.name, wanted["metadata"]["name"])
+        query = "?dryRun=All&fieldManager=flower-operator&force=true"
+        status, answer = self.cluster.request("PATCH", path + query, wanted, APPLY)
+        labels = there["metadata"]["labels"], answer.get("metadata", {}).get("labels")
+        same = all(there.get(part) == answer.get(part) for part in ("spec", "data"))
+        return status == 200 and same and labels[0] == labels[1]
+
+
+def rendered(document: Document, namespace: str) -> list[Document]:
+    return list(render(parse(document), Facts(namespace=namespace)).objects)
+
+
+def condition(federation: Document, kind: str) -> Document:
+    conditions = federation.get("status", {}).get("conditions", [])
+    return next((each for each in conditions if each["type"] == kind), {})
+
+
+@contextmanager
+def within(seconds: float, what: str) -> Iterator[None]:
+    started = time.monotonic()
+    yield
+    took = time.monotonic() - started
+    assert took < seconds, f"{what} took {took:.1f} s"
+
+
+def wait_until(check: Callable[[], bool], message: str, timeout: float = READY_SECONDS) -> None:
+    wait_for(check, message, timeout)

@@ -1,0 +1,95 @@
+"""What the operator learns from a SuperLink itself: a real one, where it can be reached."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from flower_operator.kube.connection import connect
+from flower_operator.operator.controller import Controller, Options
+from tests.cluster.conftest import install_crd
+from tests.cluster.federations import Document, Namespace, condition, wait_until
+from tests.harness.control_plane import ControlPlane
+from tests.local.machine import Machine, federation
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[ControlPlane]:
+    """A cluster of its own: no other operator may be at work on it."""
+    with ControlPlane(controllers=True, nodes=1) as plane:
+        install_crd(plane)
+        yield plane
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    machine = Machine(tmp_path)
+    try:
+        yield machine
+    finally:
+        machine.close()
+
+
+@contextmanager
+def controller(plane: ControlPlane, superlink: str) -> Iterator[None]:
+    """The operator in this process, which finds every SuperLink at one address."""
+    loop = asyncio.new_event_loop()
+    stop = asyncio.Event()
+    options = Options(locate=lambda address: superlink)
+
+    def work() -> None:
+        loop.run_until_complete(Controller(connect(plane.kubeconfig), options).run(stop))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join()
+        loop.close()
+
+
+@pytest.mark.parametrize("release", ["1.25.0", "1.41.0"])
+def test_the_superlink_is_asked_who_is_connected(
+    plane: ControlPlane, machine: Machine, release: str
+) -> None:
+    """On this machine two SuperNodes run; the pods of the cluster are kwok's and do nothing."""
+    name = f"lab-{release.replace('.', '-')}"
+    document = federation(name, release, "subprocess")
+    machine.up(document)
+    desired = machine.record(name).read_desired()
+    assert desired
+    room = Namespace(plane, "default")
+    with controller(plane, desired.control):
+        room.apply(document)
+        room.wait_until_ready(name)
+        wait_until(lambda: connected(room, name) == 2, "nobody is told to be connected")
+
+        room.apply(with_replicas(document, 2))
+        status = room.wait_for_condition(name, "Ready", "False", "NotConnected")
+        assert "2 of 3" in condition(status, "Ready")["message"]
+        assert condition(status, "Reconciling")["status"] == "True"
+
+        machine.run("down", name)
+        # Nothing answers any more, so that Ready is up to the probes alone.
+        room.wait_until_ready(name)
+        said = condition(room.federation(name), "SuperLinkAvailable")
+        assert "not known: nothing answers" in said["message"]
+        assert connected(room, name) is None
+
+
+def with_replicas(document: Document, replicas: int) -> Document:
+    """The first pool has this many."""
+    spec = document["spec"]
+    first, *others = spec["supernodes"]["pools"]
+    pools = [first | {"replicas": replicas}, *others]
+    return document | {"spec": spec | {"supernodes": spec["supernodes"] | {"pools": pools}}}
+
+
+def connected(room: Namespace, name: str) -> int | None:
+    count: int | None = room.federation(name)["status"].get("connectedSupernodes")
+    return count

@@ -1,0 +1,51 @@
+"""The operator on some namespaces only, with rights for these and no others."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.conftest import install_crd, install_roles
+from tests.cluster.federations import Namespace, manifest
+from tests.harness.control_plane import ControlPlane
+from tests.harness.operator_process import OperatorProcess
+from tests.harness.waiting import wait_for
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[ControlPlane]:
+    with ControlPlane(controllers=True, nodes=1) as plane:
+        install_crd(plane)
+        for name in ("north", "south", "east"):
+            plane.kubectl("create", "namespace", name)
+        yield plane
+
+
+@pytest.fixture(scope="module")
+def rights(plane: ControlPlane) -> Path:
+    return install_roles(plane, "manager.namespaces={north,south}")
+
+
+def test_it_looks_after_its_namespaces_alone(plane: ControlPlane, rights: Path) -> None:
+    rooms = {name: Namespace(plane, name) for name in ("north", "south", "east")}
+    with OperatorProcess(rights, "--namespaces=north,south") as operator:
+        operator.wait_until_leading()
+        for room in rooms.values():
+            room.apply(manifest("lab"))
+        rooms["north"].wait_until_ready("lab")
+        rooms["south"].wait_until_ready("lab")
+        assert rooms["east"].children() == {}
+        assert "status" not in rooms["east"].federation("lab")
+        warnings = [line for line in operator.log() if line["level"] != "info"]
+        assert warnings == []
+
+
+def test_without_the_rights_it_says_what_it_lacks(plane: ControlPlane, rights: Path) -> None:
+    with OperatorProcess(rights) as operator:
+
+        def complained() -> bool:
+            return any("is forbidden" in line["message"] for line in operator.log())
+
+        wait_for(complained, "it does not say that it may not", 20)
+        assert operator.get_health("/healthz")[0] == 200
+        assert operator.get_health("/readyz")[0] == 503

@@ -1,0 +1,480 @@
+"""How often each SuperLink is asked who is connected, on a clock of the test's own."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from flower_operator.control import Unreachable
+from flower_operator.flower.dialects import Dialect, dialect_of
+from flower_operator.flower.releases import Release
+from flower_operator.operator.connections import (
+    AT_ONCE,
+    MOST_A_SECOND,
+    SELDOM,
+    SOON,
+    TIMEOUT,
+    Connections,
+)
+from flower_operator.operator.desired import desired_of
+from flower_operator.status.outline import Outline
+from flower_operator.status.summary import Connected
+from tests.unit.federations import document
+from tests.unit.observations import federation
+from tests.unit.virtual_time import now, run
+
+KEY = ("team", "fed")
+
+
+def outline(**fields: Any) -> Outline:
+    return desired_of(federation(document(**fields)))[0].outline
+
+
+OUTLINE = outline()
+ADDRESS = OUTLINE.endpoint
+
+
+@dataclass
+class Question:
+    address: str
+    dialect: Dialect
+    timeout: float
+    time: float
+    closed: bool = False
+
+
+@dataclass
+class SuperLinks:
+    """What each would answer; one that is not here does not."""
+
+    online: dict[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+    asked: list[Question] = field(default_factory=list)
+    busy: int = 0
+    busiest: int = 0
+
+    def client(self, dialect: Dialect, address: str, timeout: float) -> "Client":
+        self.asked.append(Question(address, dialect, timeout, now()))
+        return Client(self, self.asked[-1])
+
+    @property
+    def times(self) -> list[float]:
+        return [each.time for each in self.asked]
+
+
+@dataclass
+class Client:
+    links: SuperLinks
+    question: Question
+
+    async def connected(self) -> int:
+        links = self.links
+        links.busy += 1
+        links.busiest = max(links.busiest, links.busy)
+        try:
+            await asyncio.sleep(links.seconds)
+        finally:
+            links.busy -= 1
+        if (count := links.online.get(self.question.address)) is None:
+            raise Unreachable("connection refused")
+        return count
+
+    async def close(self) -> None:
+        self.question.closed = True
+
+
+@pytest.fixture
+def links(monkeypatch: pytest.MonkeyPatch) -> SuperLinks:
+    links = SuperLinks()
+    monkeypatch.setattr("flower_operator.control.ControlClient", links.client)
+    return links
+
+
+class Running:
+    """Connections at work, and whom they told of."""
+
+    def __init__(self, *, outside: bool = False) -> None:
+        self.told: list[tuple[str, str]] = []
+        self.connections = Connections(None if outside else self.locate, self.told.append)
+
+    def locate(self, address: str) -> str:
+        return address
+
+    def follow(self, key: tuple[str, str] = KEY, of: Outline = OUTLINE, wanted: int = 2) -> None:
+        self.connections.follow(key, of, wanted)
+
+    def follow_many(self, number: int, wanted: int = 2) -> None:
+        for each in range(number):
+            self.follow(("team", f"fed{each}"), replace(OUTLINE, endpoint=f"link{each}:1"), wanted)
+
+
+@asynccontextmanager
+async def running(**options: Any) -> AsyncIterator[Running]:
+    made = Running(**options)
+    working = asyncio.create_task(made.connections.run())
+    yield made
+    assert not working.done()
+    working.cancel()
+    await asyncio.gather(working, return_exceptions=True)
+
+
+def about(*times: float) -> Any:
+    return pytest.approx(list(times), abs=0.01)
+
+
+def test_a_superlink_is_asked_at_once_and_its_answer_is_told(links: SuperLinks) -> None:
+    async def scenario() -> None:
+        links.online[ADDRESS] = 2
+        async with running() as its:
+            await asyncio.sleep(5)
+            assert its.connections.get(KEY) == Connected()
+            its.follow()
+            await asyncio.sleep(0.1)
+            assert links.times == about(5)
+            assert its.connections.get(KEY) == Connected(2)
+            assert its.told == [KEY]
+            assert its.connections.get(("team", "other")) == Connected()
+        (question,) = links.asked
+        assert (question.address, question.timeout) == (ADDRESS, TIMEOUT)
+        assert question.dialect == dialect_of(Release(1, 25))
+
+    run(scenario())
+
+
+def test_a_superlink_is_asked_soon_again_while_nodes_are_missing(links: SuperLinks) -> None:
+    async def scenario() -> None:
+        links.online[ADDRESS] = 0
+        async with running() as its:
+            its.follow(wanted=2)
+            await asyncio.sleep(2 * SOON + 1)
+            assert links.times == about(0, SOON, 2 * SOON)
+            links.online[ADDRESS] = 1
+            await asyncio.sleep(SOON)
+            assert its.connections.get(KEY) == Connected(1)
+            links.online[ADDRESS] = 2
+            await asyncio.sleep(SOON)
+            assert its.connections.get(KEY) == Connected(2)
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_a_superlink_is_asked_seldom_when_all_are_there(links: SuperLinks, count: int) -> None:
+    async def scenario() -> None:
+        links.online[ADDRESS] = count
+        async with running() as its:
+            its.follow(wanted=2)
+            await asyncio.sleep(2 * SELDOM + 1)
+            assert links.times == about(0, SELDOM, 2 * SELDOM)
+            # Some leave: from the next question on it is asked soon again.
+            links.online[ADDRESS] = 1
+            await asyncio.sleep(SELDOM + SOON)
+            assert links.times[3:] == about(3 * SELDOM, 3 * SELDOM + SOON)
+
+    run(scenario())
+
+
+def test_how_many_are_wanted_counts_as_of_the_last_word(links: SuperLinks) -> None:
+    async def scenario() -> None:
+        links.online[ADDRESS] = 2
+        async with running() as its:
+            its.follow(wanted=4)
+            await asyncio.sleep(SOON - 1)
+            its.follow(wanted=2)
+            await asyncio.sleep(SOON + SELDOM)
+            assert links.times == about(0, SOON, SOON + SELDOM)
+
+    run(scenario())
+
+
+def test_only_an_answer_that_is_new_is_told(links: SuperLinks) -> None:
+    async def scenario() -> None:
+        links.online[ADDRESS] = 1
+        async with running() as its:
+            its.follow()
+            await asyncio.sleep(20 * SOON)
+            assert len(links.asked) > 15
+            assert its.told == [KEY]
+            links.online[ADDRESS] = 2
+            await asyncio.sleep(5 * SELDOM)
+            assert its.told == [KEY] * 2
+            del links.online[ADDRESS]
+            await asyncio.sleep(5 * SELDOM)
+            assert its.told == [KEY] * 3
+
+    run(scenario())
+
+
+def test_an_answer_of_none_is_an_answer(links: SuperLinks) -> None:
+    async def scenario() -> None:
+        links.online[ADDRESS] = 0
+        async with running() as its:
+            its.follow()
+            await asyncio.sleep(1)
+            assert its.connections.get(KEY) == Connected(0)
+            assert its.told == [KEY]
+
+    run(scenario())
+
+
+def test_a_superlink_that_does_not_answer_is_named_and_asked_seldom(links: SuperLinks) -> None:
+    async def scenario() -> None:
+        links.seconds = TIMEOUT
+        async with running() as its:
+            its.follow()
+            await asyncio.sleep(TIMEOUT + 0.1)
+            answer = its.connections.get(KEY)
+            assert answer.count is None
+            assert ADDRESS in answer.why_not
+            await asyncio.sleep(SELDOM)
+            assert links.times == about(0, TIMEOUT + SELDOM)
+            assert its.told == [KEY]
+            links.online[ADDRESS] = 2
+            await asyncio.sleep(SELDOM + TIMEOUT)
+            assert its.connections.get(KEY) == Connected(2)
+            assert its.told == [KEY] * 2
+        assert all(each.closed for each in links.asked)
+
+    run(scenario())
+
+
+def test_one_that_is_followed_again_and_again_is_asked_no_more_for_it(links: SuperLinks) -> None:
+    async def scenario() -> None:
+        links.online[ADDRESS] = 2
+        async with running() as its:
+            for _ in range(int(SELDOM * 4) - 1):
+                its.follow()
+                await asyncio.sleep(1)
+            assert links.times == about(0, SELDOM, 2 * SELDOM, 3 * SELDOM)
+            assert its.told == [KEY]
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.3, 2.5], ids=["quick", "slow", "slower"])
+@pytest.mark.parametrize("pause", [0.0, 0.01, 0.7], ids=["no pause", "a short one", "a longer one"])
+def test_one_that_comes_and_goes_is_not_asked_ever_more_often(
+    links: SuperLinks, seconds: float, pause: float
+) -> None:
+    async def scenario() -> None:
+        links.online[ADDRESS] = 2
+        links.seconds = seconds
+        async with running() as its:
+            for _ in range(50):
+                its.follow()
+                await asyncio.sleep(pause)
+                its.connections.forget(KEY)
+                await asyncio.sleep(pause)
+            assert len(links.asked) <= 50
+            assert its.connections.get(KEY) == Connected()
+            its.follow()
+            await asyncio.sleep(60)
+            links.asked.clear()
+            await asyncio.sleep(10 * SELDOM)
+            assert its.connections.get(KEY) == Connected(2)
+            assert 8 <= len(links.asked) <= 10
+            for one, next_one in pairwise(links.times):
+                assert next_one - one >= SELDOM
+
+    run(scenario())
+
+
+def test_one_that_came_and_went_unheard_is_asked_once(links: SuperLinks) -> None:
+    async def scenario() -> None:
+        links.online[ADDRESS] = 2
+        async with running() as its:
+            for _ in range(100):
+                its.follow()
+                its.connections.forget(KEY)
+            its.follow()
+            await asyncio.sleep(SELDOM - 1)
+            assert links.times == about(0)
+
+    run(scenario())
+
+
+def test_one_that_is_forgotten_is_asked_no_more(links: SuperLinks) -> None:
+    async def scenario() -> None:
+        links.online[ADDRESS] = 1
+        async with running() as its:
+            its.follow()
+            await asyncio.sleep(1)
+            its.connections.forget(KEY)
+            its.connections.forget(("team", "never seen"))
+            assert its.connections.get(KEY) == Connected()
+            await asyncio.sleep(10 * SELDOM)
+            assert links.times == about(0)
+
+    run(scenario())
+
+
+def test_an_answer_that_comes_too_late_is_nobody_s(links: SuperLinks) -> None:
+    async def scenario() -> None:
+        links.online[ADDRESS] = 1
+        links.seconds = 2.0
+        async with running() as its:
+            its.follow()
+            await asyncio.sleep(1)
+            its.connections.forget(KEY)
+            await asyncio.sleep(10 * SELDOM)
+            assert its.connections.get(KEY) == Connected()
+            assert its.told == []
+            assert links.times == about(0)
+            assert links.asked[0].closed
+
+    run(scenario())
+
+
+def test_an_answer_from_before_is_not_taken_for_one_from_now(links: SuperLinks) -> None:
+    async def scenario() -> None:
+        elsewhere = replace(OUTLINE, endpoint="elsewhere:1")
+        links.online |= {ADDRESS: 1, "elsewhere:1": 2}
+        links.seconds = 2.0
+        async with running() as its:
+            its.follow()
+            await asyncio.sleep(1)
+            its.follow(of=elsewhere)
+            await asyncio.sleep(1.5)
+            assert its.connections.get(KEY) == Connected()
+            await asyncio.sleep(1)
+            assert its.connections.get(KEY) == Connected(2)
+            assert its.told == [KEY]
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(OUTLINE, endpoint="elsewhere:1"),
+        replace(OUTLINE, release="1.41.0"),
+    ],
+    ids=["at another address", "in another dialect"],
+)
+def test_another_superlink_is_asked_at_once(links: SuperLinks, other: Outline) -> None:
+    async def scenario() -> None:
+        links.online |= {ADDRESS: 2, "elsewhere:1": 2}
+        async with running() as its:
+            its.follow()
+            await asyncio.sleep(10)
+            its.follow(of=other)
+            await asyncio.sleep(SELDOM - 1)
+            assert links.times == about(0, 10)
+            assert links.asked[1].address == other.endpoint
+            assert (links.asked[1].dialect != links.asked[0].dialect) == (
+                other.release != OUTLINE.release
+            )
+            await asyncio.sleep(SELDOM)
+            assert links.times == about(0, 10, 10 + SELDOM)
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    "of",
+    [outline(insecure=False), replace(OUTLINE, release="nightly")],
+    ids=["secure", "of no known release"],
+)
+def test_one_that_cannot_be_understood_is_not_asked(links: SuperLinks, of: Outline) -> None:
+    async def scenario() -> None:
+        links.online[ADDRESS] = 2
+        async with running() as its:
+            its.follow(of=of)
+            await asyncio.sleep(100)
+            assert links.asked == []
+            assert its.connections.get(KEY) == Connected()
+            # Nor any longer, if it was before.
+            its.follow()
+            await asyncio.sleep(1)
+            assert its.connections.get(KEY) == Connected(2)
+            its.follow(of=of)
+            assert its.connections.get(KEY) == Connected()
+            await asyncio.sleep(100)
+            assert len(links.asked) == 1
+
+    run(scenario())
+
+
+def test_outside_of_the_cluster_nobody_is_asked_and_that_is_said(links: SuperLinks) -> None:
+    async def scenario() -> None:
+        async with running(outside=True) as its:
+            its.follow()
+            await asyncio.sleep(100)
+            answer = its.connections.get(KEY)
+            assert answer.count is None
+            assert "outside of the cluster" in answer.why_not
+            assert its.told == []
+        assert links.asked == []
+
+    run(scenario())
+
+
+def test_a_superlink_is_asked_where_this_process_reaches_it(
+    links: SuperLinks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        monkeypatch.setattr(Running, "locate", lambda its, address: f"127.0.0.1:{len(address)}")
+        async with running() as its:
+            its.follow()
+            await asyncio.sleep(1)
+        assert [each.address for each in links.asked] == [f"127.0.0.1:{len(ADDRESS)}"]
+
+    run(scenario())
+
+
+def test_no_more_than_a_few_are_asked_at_once(links: SuperLinks) -> None:
+    async def scenario() -> None:
+        number = 5 * AT_ONCE
+        links.seconds = 1.0
+        async with running() as its:
+            its.follow_many(number)
+            await asyncio.sleep(3.5)
+            assert links.busiest == links.busy == AT_ONCE
+            assert len(links.asked) == 4 * AT_ONCE
+            await asyncio.sleep(2)
+            assert len({each.address for each in links.asked}) == number
+        assert links.busiest == AT_ONCE
+
+    run(scenario())
+
+
+def test_with_many_superlinks_each_is_asked_the_more_seldom(links: SuperLinks) -> None:
+    async def scenario() -> None:
+        number = int(MOST_A_SECOND * SELDOM * 2)
+        links.online = {f"link{each}:1": 2 for each in range(number)}
+        async with running() as its:
+            its.follow_many(number)
+            await asyncio.sleep(1)
+            assert len(links.asked) == number
+            links.asked.clear()
+            await asyncio.sleep(2 * SELDOM - 2)
+            assert links.asked == []
+            await asyncio.sleep(2)
+            assert len(links.asked) == number
+            # Back to a few, it is as it was.
+            for each in range(1, number):
+                its.connections.forget(("team", f"fed{each}"))
+            await asyncio.sleep(2 * SELDOM)
+            links.asked.clear()
+            await asyncio.sleep(10 * SELDOM)
+            assert len(links.asked) == 10
+
+    run(scenario())
+
+
+def test_with_many_superlinks_those_that_miss_nodes_are_asked_soon(links: SuperLinks) -> None:
+    async def scenario() -> None:
+        number = int(MOST_A_SECOND * SELDOM * 2)
+        links.online = {f"link{each}:1": 2 for each in range(number)}
+        links.online["link7:1"] = 1
+        async with running() as its:
+            its.follow_many(number)
+            await asyncio.sleep(10 * SOON + 0.1)
+            assert [each.address for each in links.asked].count("link7:1") == 11
+            assert len(links.asked) == number + 10
+
+    run(scenario())
