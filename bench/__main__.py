@@ -1,7 +1,8 @@
 """`make bench`: what the figures in the docs are, measured on this machine."""
 
-from . import local, rendering, startup
+from . import local, operator, rendering, startup
 
 rendering.main()
 startup.main()
 local.main()
+operator.main()

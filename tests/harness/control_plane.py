@@ -31,19 +31,6 @@ _ETCD_PEER_URL = "unix://etcd-peer:0"
 
 # The defaults are made for small clusters and would only slow the tests down.
 _CLIENT_RATE = ["--kube-api-qps=500", "--kube-api-burst=1000"]
-_CONTROLLER_WORKERS = [
-    f"--concurrent-{kind}-syncs=20"
-    for kind in (
-        "daemonset",
-        "deployment",
-        "endpoint",
-        "namespace",
-        "replicaset",
-        "service-endpoint",
-        "serviceaccount-token",
-        "statefulset",
-    )
-]
 
 # Addresses of pods, apart from those of nodes and Services.
 _POD_ADDRESSES = "10.128.0.0/16"
@@ -207,7 +194,6 @@ class ControlPlane:
             "/healthz",
             "--service-account-private-key-file=service-account.key",
             f"--root-ca-file={self._certificate_file('kube-apiserver')}",
-            *_CONTROLLER_WORKERS,
             *arguments,
         )
         self._start_serving("kube-scheduler", "/readyz", *arguments)

@@ -185,7 +185,11 @@ def test_a_read_names_its_parameters_and_has_no_body() -> None:
 def test_an_apply_takes_what_others_had_set() -> None:
     request = sent(lambda client: client.apply(SERVICE, CHILD))
     assert (request.method, request.path) == ("PATCH", f"{SERVICES}/fed-superlink")
-    assert request.query == {"fieldManager": MANAGER, "force": "true"}
+    assert request.query == {
+        "fieldManager": MANAGER,
+        "force": "true",
+        "fieldValidation": "Ignore",
+    }
     assert request.headers["Content-Type"] == "application/apply-patch+yaml"
     assert request.content == CHILD
 
@@ -197,11 +201,27 @@ def test_an_apply_of_something_new_names_a_version_that_nothing_has() -> None:
         "PATCH",
         "/apis/apps/v1/namespaces/team/deployments/x",
     )
-    assert request.query == {"fieldManager": MANAGER, "force": "true"}
+    assert request.query == {
+        "fieldManager": MANAGER,
+        "force": "true",
+        "fieldValidation": "Ignore",
+    }
     assert request.headers["Content-Type"] == "application/apply-patch+yaml"
     metadata = {"name": "x", "namespace": "team", "resourceVersion": "1"}
     assert request.content == {**CHILD, "metadata": metadata}
     assert "resourceVersion" not in body["metadata"]
+
+
+def test_managers_are_told_anew_of_one_version_of_an_object() -> None:
+    entries = [{"manager": MANAGER}]
+    path = DEPLOYMENT.path("team", "x")
+    request = sent(lambda client: client.patch_managers(path, "7", entries))
+    assert (request.method, request.path) == ("PATCH", path)
+    assert request.headers["Content-Type"] == "application/json-patch+json"
+    assert request.content == [
+        {"op": "test", "path": "/metadata/resourceVersion", "value": "7"},
+        {"op": "replace", "path": "/metadata/managedFields", "value": entries},
+    ]
 
 
 def test_a_status_is_replaced_on_exactly_one_object() -> None:

@@ -191,6 +191,22 @@ def test_how_many_are_wanted_counts_as_of_the_last_word(links: SuperLinks) -> No
     run(scenario())
 
 
+def test_a_superlink_is_asked_soon_when_more_are_wanted(links: SuperLinks) -> None:
+    async def scenario() -> None:
+        links.online[ADDRESS] = 2
+        async with running() as its:
+            its.follow(wanted=2)
+            await asyncio.sleep(1)
+            its.follow(wanted=4)
+            links.online[ADDRESS] = 4
+            await asyncio.sleep(SOON + SELDOM + 1)
+            # The question that was planned before is not asked beside it.
+            assert links.times == about(0, 1 + SOON, 1 + SOON + SELDOM)
+            assert its.connections.get(KEY) == Connected(4)
+
+    run(scenario())
+
+
 def test_only_an_answer_that_is_new_is_told(links: SuperLinks) -> None:
     async def scenario() -> None:
         links.online[ADDRESS] = 1

@@ -76,7 +76,8 @@ class Client:
         """Server-side apply. With `uid` in its metadata no other object can be meant."""
         metadata = body["metadata"]
         path = resource.path(metadata["namespace"], metadata["name"])
-        return await self._write("PATCH", path, body, APPLY, force="true")
+        # To look for unknown fields the server would parse it all a second time, and tell nobody.
+        return await self._write("PATCH", path, body, APPLY, force="true", fieldValidation="Ignore")
 
     async def apply_new(self, resource: Resource, body: Mapping[str, Any]) -> bytes:
         """Server-side apply that creates, and is refused (409) if the name is taken."""

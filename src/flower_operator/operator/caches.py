@@ -21,12 +21,18 @@ __all__ = ["Caches", "Key"]
 
 
 class Caches:
-    """`concerned` hears of each Federation that something has happened to."""
+    """`changed` hears of each Federation that is new or different, `touched` of each whose
+    objects or pods are: those change many times in a row."""
 
     def __init__(
-        self, client: Client, namespaces: Sequence[str], concerned: Callable[[Key], None]
+        self,
+        client: Client,
+        namespaces: Sequence[str],
+        changed: Callable[[Key], None],
+        touched: Callable[[Key], None],
     ) -> None:
-        self._concerned = concerned
+        self._changed = changed
+        self._touched = touched
         self._ours = False
         self.federations: Cache[observed.FederationForm, Federation] = Cache(
             client,
@@ -126,21 +132,22 @@ class Caches:
     def _all(self) -> list[Cache[Any, Any]]:
         return [self.federations, self.pods, self.refusals, *self._children.values()]
 
-    def _tell(self, key: Key) -> None:
+    def _touch(self, key: Key) -> None:
         if not self._ours:
-            self._concerned(key)
+            self._touched(key)
 
     def _federation_changed(self, key: Key, old: Federation | None, new: Federation | None) -> None:
-        self._tell(key)
+        if not self._ours:
+            self._changed(key)
 
     def _child_changed(self, key: Key, old: Existing | None, new: Existing | None) -> None:
         for each in (old, new):
             if each and (owner := each.metadata.owner):
-                self._tell((key[0], owner.name))
+                self._touch((key[0], owner.name))
 
     def _pod_changed(self, key: Key, old: Pod | None, new: Pod | None) -> None:
         if pod := new or old:
-            self._tell((key[0], pod.federation))
+            self._touch((key[0], pod.federation))
 
     def _refusal_changed(self, key: Key, old: Refusal | None, new: Refusal | None) -> None:
         if refusal := new or old:

@@ -26,7 +26,7 @@ from .transitions import Transition, progress_only, transitions
 
 log = logging.getLogger(__name__)
 
-PROGRESS_SECONDS = 1.0
+PROGRESS_SECONDS = 5.0
 LONGEST_POSTPONEMENT = timedelta(seconds=30)
 
 
