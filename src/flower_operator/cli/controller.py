@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-ADDRESS = "HOST:PORT"
+ADDRESS = "[HOST]:PORT"
 
 
 @click.command()
@@ -21,14 +21,14 @@ ADDRESS = "HOST:PORT"
 )
 @click.option(
     "--metrics-bind-address",
-    default="0.0.0.0:8443",
+    default=":8443",
     show_default=True,
     metavar=ADDRESS,
     help="Metrics over HTTPS; 0 for none.",
 )
 @click.option(
     "--health-probe-bind-address",
-    default="0.0.0.0:8081",
+    default=":8081",
     show_default=True,
     metavar=ADDRESS,
     help="/healthz and /readyz over HTTP; 0 for none.",
@@ -73,6 +73,6 @@ def _address(option: str, value: str) -> str | None:
     _, colon, port = value.rpartition(":")
     if not colon or not port.isdigit() or int(port) > 65535:
         raise click.BadParameter(
-            f"{value!r} is no HOST:PORT, such as 127.0.0.1:8081, nor 0", param_hint=option
+            f"{value!r} is no [HOST]:PORT, such as :8081, nor 0", param_hint=option
         )
     return value

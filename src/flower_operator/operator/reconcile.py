@@ -26,8 +26,7 @@ from .transitions import Transition, progress_only, transitions
 
 log = logging.getLogger(__name__)
 
-PROGRESS_SECONDS = 5.0
-LONGEST_POSTPONEMENT = timedelta(seconds=30)
+LONGEST_POSTPONEMENT = timedelta(seconds=15)
 
 
 class Retry(Exception):
@@ -122,8 +121,8 @@ class Reconciler:
         )
         generation = federation.metadata.generation
         summary = summarize(desired.outline, observation, previous, generation, self._clock())
-        if self._can_wait(key, previous, summary.status, outcome):
-            return PROGRESS_SECONDS
+        if wait := self._postponement(key, previous, summary.status, outcome):
+            return wait
         await self._patch(federation, previous, summary.status, outcome)
         if summary.superlink_available:
             self._connections.follow(key, desired.outline, summary.status.desired_supernodes)
@@ -131,18 +130,19 @@ class Reconciler:
             self._connections.forget(key)
         return summary.recheck
 
-    def _can_wait(
+    def _postponement(
         self, key: Key, previous: FederationStatus, status: FederationStatus, outcome: Outcome
-    ) -> bool:
-        """While others wait to be made, news of mere progress is put off, but not for ever."""
+    ) -> float:
+        """While others wait to be made, news of mere progress is put off: for how long yet."""
         urgent = outcome.transitions or not progress_only(previous.conditions, status.conditions)
+        if urgent or status == previous or not self._busy():
+            self._postponed.pop(key, None)
+            return 0.0
         now = self._clock()
-        since = self._postponed.setdefault(key, now)
-        wait = self._busy() and now - since < LONGEST_POSTPONEMENT and status != previous
-        if urgent or not wait:
+        remaining = self._postponed.setdefault(key, now) + LONGEST_POSTPONEMENT - now
+        if remaining <= timedelta():
             del self._postponed[key]
-            return False
-        return True
+        return max(remaining.total_seconds(), 0.0)
 
     async def _patch(
         self,
