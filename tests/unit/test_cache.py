@@ -86,7 +86,9 @@ class Server:
         return answer
 
     @asynccontextmanager
-    async def watch(self, path: str, **parameters: str) -> AsyncIterator[AsyncIterator[bytes]]:
+    async def watch(
+        self, path: str, calm: float, **parameters: str
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
         self.asked.append((path, parameters))
         script = self.scripts[path]
         if not script:

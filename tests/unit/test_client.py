@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from aiohttp import web
+from aiohttp import ClientResponse, web
 
 from flower_operator.kube import client as module
 from flower_operator.kube.client import Client
@@ -435,18 +435,18 @@ def test_a_server_that_does_not_answer_is_unreachable_after_a_while(
     assert str(error)
 
 
-async def hear(client: Client, heard: list[bytes]) -> None:
-    async with client.watch(SERVICES, watch="1", resourceVersion="5") as lines:
+async def hear(client: Client, heard: list[bytes], calm: float = 0.0) -> None:
+    async with client.watch(SERVICES, calm, watch="1", resourceVersion="5") as lines:
         async for line in lines:
             heard.append(line)
 
 
-def follow(answer: Answer) -> list[bytes]:
+def follow(answer: Answer, calm: float = 0.0) -> list[bytes]:
     heard: list[bytes] = []
 
     async def scenario() -> None:
         async with serve(answer) as server, Client(server.connection, MANAGER) as client:
-            await hear(client, heard)
+            await hear(client, heard, calm)
             assert (server.request.method, server.request.path) == ("GET", SERVICES)
             assert server.request.query == {"watch": "1", "resourceVersion": "5"}
 
@@ -475,11 +475,25 @@ def test_a_watch_that_is_silent_for_too_long_is_given_up(monkeypatch: pytest.Mon
 LINES = [b'{"type":"ADDED"}', b'{"type":"BOOKMARK"}', '{"name":"bär"}'.encode()]
 
 
+@pytest.mark.parametrize("calm", [0.0, 0.01])
 @pytest.mark.parametrize("size", [1, 2, 5, 17, 1000])
-def test_a_watch_gives_whole_lines_however_they_come(size: int) -> None:
+def test_a_watch_gives_whole_lines_however_they_come(size: int, calm: float) -> None:
     text = b"\n".join([LINES[0], LINES[1], b"", LINES[2], b""])
     chunks = [text[start : start + size] for start in range(0, len(text), size)]
-    assert follow(stream(*chunks)) == LINES
+    assert follow(stream(*chunks), calm) == LINES
+
+
+def test_a_calm_watch_takes_what_gathers_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    keep_calm = module._keep_calm
+
+    async def counted(answer: ClientResponse, seconds: float) -> None:
+        pauses.append(seconds)
+        await keep_calm(answer, seconds)
+
+    monkeypatch.setattr(module, "_keep_calm", counted)
+    assert follow(stream(*[b"line\n"] * 50), calm=0.2) == [b"line"] * 50
+    assert 0 < len(pauses) < 10
 
 
 def test_a_line_of_a_watch_may_be_long() -> None:

@@ -90,6 +90,7 @@ class Cache(Generic[Form, Kept]):
         *,
         namespaces: Sequence[str] = (),
         select: Mapping[str, str] | None = None,
+        calm: float = 0.0,
         index: Callable[[Kept], Hashable] = lambda kept: None,
         changed: Callable[[Key, Kept | None, Kept | None], None] = lambda key, old, new: None,
     ) -> None:
@@ -101,7 +102,7 @@ class Cache(Generic[Form, Kept]):
         self._keep = keep
         self._decoder = msgspec.json.Decoder(form)
         scopes: Sequence[str | None] = namespaces or [None]
-        self._feeds = [_Feed(self, client, form, select or {}, scope) for scope in scopes]
+        self._feeds = [_Feed(self, client, form, select or {}, calm, scope) for scope in scopes]
         self._feed_of = {feed.namespace: feed for feed in self._feeds}
 
     def get(self, key: Key) -> Kept | None:
@@ -196,9 +197,11 @@ class _Feed(Generic[Form, Kept]):
         client: Client,
         form: type[Form],
         select: Mapping[str, str],
+        calm: float,
         namespace: str | None,
     ) -> None:
         self.namespace = namespace
+        self._calm = calm
         self.synced = asyncio.Event()
         self.version = 0
         self._cache = cache
@@ -266,6 +269,7 @@ class _Feed(Generic[Form, Kept]):
         seconds = random.randint(*WATCH_SECONDS)
         async with self._client.watch(
             self._path,
+            self._calm,
             **self._select,
             watch="1",
             allowWatchBookmarks="true",

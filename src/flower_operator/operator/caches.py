@@ -16,23 +16,19 @@ from .desired import FEDERATION, WORKLOADS, Identity
 
 OURS = {"labelSelector": f"app.kubernetes.io/managed-by={MANAGER}"}
 REFUSED = {"fieldSelector": "reason=FailedCreate"}
+# Objects and pods change many times in a row; to look at them once for all is soon enough.
+CALM_SECONDS = 0.2
 
 __all__ = ["Caches", "Key"]
 
 
 class Caches:
-    """`changed` hears of each Federation that is new or different, `touched` of each whose
-    objects or pods are: those change many times in a row."""
+    """`concerned` hears of each Federation that something has happened to."""
 
     def __init__(
-        self,
-        client: Client,
-        namespaces: Sequence[str],
-        changed: Callable[[Key], None],
-        touched: Callable[[Key], None],
+        self, client: Client, namespaces: Sequence[str], concerned: Callable[[Key], None]
     ) -> None:
-        self._changed = changed
-        self._touched = touched
+        self._concerned = concerned
         self._ours = False
         self.federations: Cache[observed.FederationForm, Federation] = Cache(
             client,
@@ -49,6 +45,7 @@ class Caches:
             observed.pod_of,
             namespaces=namespaces,
             select=OURS,
+            calm=CALM_SECONDS,
             index=lambda pod: (pod.namespace, pod.federation),
             changed=self._pod_changed,
         )
@@ -59,6 +56,7 @@ class Caches:
             observed.refusal_of,
             namespaces=namespaces,
             select=REFUSED,
+            calm=CALM_SECONDS,
             index=lambda refusal: refusal.uid,
             changed=self._refusal_changed,
         )
@@ -77,6 +75,7 @@ class Caches:
                 keep,
                 namespaces=namespaces,
                 select=OURS,
+                calm=CALM_SECONDS,
                 index=_owner_uid,
                 changed=self._child_changed,
             )
@@ -132,22 +131,21 @@ class Caches:
     def _all(self) -> list[Cache[Any, Any]]:
         return [self.federations, self.pods, self.refusals, *self._children.values()]
 
-    def _touch(self, key: Key) -> None:
+    def _tell(self, key: Key) -> None:
         if not self._ours:
-            self._touched(key)
+            self._concerned(key)
 
     def _federation_changed(self, key: Key, old: Federation | None, new: Federation | None) -> None:
-        if not self._ours:
-            self._changed(key)
+        self._tell(key)
 
     def _child_changed(self, key: Key, old: Existing | None, new: Existing | None) -> None:
         for each in (old, new):
             if each and (owner := each.metadata.owner):
-                self._touch((key[0], owner.name))
+                self._tell((key[0], owner.name))
 
     def _pod_changed(self, key: Key, old: Pod | None, new: Pod | None) -> None:
         if pod := new or old:
-            self._touch((key[0], pod.federation))
+            self._tell((key[0], pod.federation))
 
     def _refusal_changed(self, key: Key, old: Refusal | None, new: Refusal | None) -> None:
         if refusal := new or old:

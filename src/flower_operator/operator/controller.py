@@ -29,8 +29,6 @@ from .server import health_server, metrics_server
 log = logging.getLogger(__name__)
 
 WORKERS = 16
-# So that what happens to several objects of one Federation at once is looked at once.
-CALM_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
@@ -59,12 +57,7 @@ class Controller:
         async with AsyncExitStack() as stack:
             client = await self._client(stack, fenced=True)
             unfenced = await self._client(stack, fenced=False)
-            self._caches = Caches(
-                client,
-                self._options.namespaces,
-                changed=self._queue.add,
-                touched=lambda key: self._queue.add_after(key, CALM_SECONDS),
-            )
+            self._caches = Caches(client, self._options.namespaces, self._queue.add)
             self._reconciler = Reconciler(
                 client, self._caches, self._connections, lambda: len(self._queue) > 0, _now
             )
