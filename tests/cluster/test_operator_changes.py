@@ -124,10 +124,10 @@ def test_a_superlink_that_gets_a_volume_never_runs_twice(
     namespace.apply(manifest("lab", superlink=superlink))
 
     def moved() -> bool:
-        there = namespace.children()
-        both = {("Deployment", SUPERLINK), ("StatefulSet", SUPERLINK)} <= there.keys()
-        assert not both, "two workloads at once"
-        return ("StatefulSet", SUPERLINK) in there
+        if namespace.get("StatefulSet", SUPERLINK) is None:
+            return False
+        assert namespace.get("Deployment", SUPERLINK) is None, "two workloads at once"
+        return True
 
     wait_until(moved, "the SuperLink has not become a StatefulSet")
 

@@ -136,7 +136,9 @@ class Caches:
             self._concerned(key)
 
     def _federation_changed(self, key: Key, old: Federation | None, new: Federation | None) -> None:
-        self._tell(key)
+        if self._ours and old and new and (old.metadata, old.spec) == (new.metadata, new.spec):
+            return  # just the status that was written; anything else came in between
+        self._concerned(key)
 
     def _child_changed(self, key: Key, old: Existing | None, new: Existing | None) -> None:
         for each in (old, new):

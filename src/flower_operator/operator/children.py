@@ -138,7 +138,9 @@ class Children:
         return self._caches.put(identity[0], answer).generation
 
     async def _remove(self, kind: str, name: str, uid: str, propagation: str) -> None:
-        await self._client.delete(CHILDREN[kind], self._namespace, name, uid, propagation)
+        answer = await self._client.delete(CHILDREN[kind], self._namespace, name, uid, propagation)
+        if msgspec.json.decode(answer, type=_Kind).kind == kind:  # there until its pods are gone
+            self._caches.put(kind, answer)
         self._outcome.done.append(f"removed {kind} {name}")
 
     async def _replace(self, action: Update, error: ApiError) -> None:
@@ -172,6 +174,10 @@ class Children:
         else:
             self._outcome.pending.append(title)
             self._outcome.again(error.retry_after)
+
+
+class _Kind(msgspec.Struct):
+    kind: str = ""
 
 
 class _Namesake(msgspec.Struct):
