@@ -1,6 +1,5 @@
 """Control planes that all tests here share, with the CRD in them."""
 
-import secrets
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -61,10 +60,8 @@ def operator(cluster: ControlPlane, account: Path) -> Iterator[OperatorProcess]:
 
 @pytest.fixture
 def namespace(cluster: ControlPlane) -> Iterator[Namespace]:
-    name = f"test-{secrets.token_hex(4)}"
-    cluster.kubectl("create", "namespace", name)
-    yield Namespace(cluster, name)
-    cluster.kubectl("delete", "namespace", name, "--wait=false")
+    with Namespace.new(cluster) as namespace:
+        yield namespace
 
 
 def install_roles(cluster: ControlPlane, *settings: str) -> Path:

@@ -1,10 +1,11 @@
 """Federations for the tests here, and what to ask of the cluster about them."""
 
 import json
+import secrets
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Self
 
 from flower_operator.api.manifest import parse
 from flower_operator.operator.desired import CHILDREN, FEDERATION
@@ -48,6 +49,15 @@ class Namespace:
     def __init__(self, cluster: ControlPlane, name: str) -> None:
         self.cluster = cluster
         self.name = name
+
+    @classmethod
+    @contextmanager
+    def new(cls, cluster: ControlPlane) -> Iterator[Self]:
+        """One that nobody else uses; it goes in its own time."""
+        name = f"test-{secrets.token_hex(4)}"
+        cluster.kubectl("create", "namespace", name)
+        yield cls(cluster, name)
+        cluster.kubectl("delete", "namespace", name, "--wait=false")
 
     def apply(self, document: Document) -> Document:
         """As kubectl apply does it: with the whole of what is wanted."""

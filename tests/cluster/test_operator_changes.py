@@ -120,8 +120,19 @@ def service_type(namespace: Namespace) -> str:
 def test_a_superlink_that_gets_a_volume_never_runs_twice(
     namespace: Namespace, lab: Document
 ) -> None:
+    (old,) = [name_of(pod) for pod in namespace.pods() if SUPERLINK in name_of(pod)]
+    hold(namespace, old, ["test/hold"])
     superlink = {"image": lab["spec"]["superlink"]["image"], "volumeClaimTemplates": [CLAIM]}
     namespace.apply(manifest("lab", superlink=superlink))
+
+    def waiting() -> bool:
+        message = condition(namespace.federation("lab"), "Ready").get("message", "")
+        return f"StatefulSet {SUPERLINK}" in message
+
+    wait_until(waiting, "it does not wait for the old pod")
+    assert namespace.get("StatefulSet", SUPERLINK) is None
+    assert old in map(name_of, namespace.pods())
+    hold(namespace, old, [])
 
     def moved() -> bool:
         if namespace.get("StatefulSet", SUPERLINK) is None:
@@ -130,6 +141,14 @@ def test_a_superlink_that_gets_a_volume_never_runs_twice(
         return True
 
     wait_until(moved, "the SuperLink has not become a StatefulSet")
+
+
+def hold(namespace: Namespace, pod: str, finalizers: list[str]) -> None:
+    """Keep a pod from going before it may."""
+    path = f"/api/v1/namespaces/{namespace.name}/pods/{pod}"
+    patch = {"metadata": {"finalizers": finalizers}}
+    status, answer = namespace.cluster.request("PATCH", path, patch)
+    assert status == 200, answer
 
 
 def test_changed_claims_replace_the_workload_and_keep_volumes_and_pods(
@@ -210,15 +229,15 @@ def test_a_child_deleted_by_hand_is_back_within_two_seconds(
     namespace.wait_until_ready("lab")
 
 
-def test_what_others_add_to_a_child_stays(
-    namespace: Namespace, lab: Document, operator: OperatorProcess
-) -> None:
+def test_what_others_add_to_a_child_stays(namespace: Namespace, lab: Document) -> None:
     namespace.patch("Deployment", SUPERLINK, {"metadata": {"labels": {"team": "blue"}}})
-    namespace.apply(manifest("lab", pools=[{"name": "default", "replicas": 1}]))
-    namespace.wait_until_ready("lab")
-    superlink = namespace.get("Deployment", SUPERLINK)
-    assert superlink
-    assert superlink["metadata"]["labels"]["team"] == "blue"
+    superlink = {"image": lab["spec"]["superlink"]["image"], "extraArgs": ["--x"]}
+    changed = manifest("lab", superlink=superlink)
+    namespace.apply(changed)
+    namespace.wait_until_as_rendered(changed)  # so the child was applied anew
+    child = namespace.get("Deployment", SUPERLINK)
+    assert child
+    assert child["metadata"]["labels"]["team"] == "blue"
 
 
 @pytest.mark.parametrize("owner", ["nobody", "another Federation"])

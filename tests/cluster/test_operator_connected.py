@@ -26,11 +26,8 @@ def plane() -> Iterator[ControlPlane]:
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Iterator[Machine]:
-    machine = Machine(tmp_path)
-    try:
+    with Machine(tmp_path) as machine:
         yield machine
-    finally:
-        machine.close()
 
 
 @contextmanager

@@ -4,8 +4,9 @@ import copy
 import random
 import time
 from collections.abc import Iterator
-from itertools import cycle
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Self
 
 import pytest
 
@@ -50,10 +51,8 @@ def proxy(plane: ControlPlane) -> Iterator[FaultProxy]:
 
 @pytest.fixture
 def room(plane: ControlPlane) -> Iterator[Namespace]:
-    name = f"faults-{time.monotonic_ns()}"
-    plane.kubectl("create", "namespace", name)
-    yield Namespace(plane, name)
-    plane.kubectl("delete", "namespace", name, "--wait=false")
+    with Namespace.new(plane) as room:
+        yield room
 
 
 @pytest.fixture(autouse=True)
@@ -241,31 +240,53 @@ def test_one_federation_that_is_refused_delays_no_other(
         room.wait_until_ready("bad", timeout=90)
 
 
+class Replicas:
+    """Two operators, each behind a proxy that notes what it does; the first one leads."""
+
+    def __init__(self, plane: ControlPlane, rights: Path) -> None:
+        self._plane = plane
+        self._rights = rights
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            self.one, self.two = (
+                stack.enter_context(FaultProxy(self._plane.kubeconfig)) for _ in range(2)
+            )
+            kubeconfig = self.one.kubeconfig_from(self._rights)
+            self.first = stack.enter_context(OperatorProcess(kubeconfig))
+            self.first.wait_until_leading()
+            kubeconfig = self.two.kubeconfig_from(self._rights)
+            self.second = stack.enter_context(OperatorProcess(kubeconfig))
+            wait_until(lambda: self.second.ready, "the second replica is not ready")
+            self._cleanup = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._cleanup.close()
+
+    def check_turns(self) -> None:
+        """The second has written, and only after the first was done with it."""
+        last_of_first = max(each.started for each in self.one.requests if is_write(each))
+        first_of_second = min(each.started for each in self.two.requests if is_write(each))
+        assert last_of_first < first_of_second
+
+
 def test_a_second_replica_takes_over_and_never_do_both_write(
     plane: ControlPlane, rights: Path, room: Namespace
 ) -> None:
     storm = Storm(room, seed=9)
-    with (
-        FaultProxy(plane.kubeconfig) as one,
-        FaultProxy(plane.kubeconfig) as two,
-        OperatorProcess(one.kubeconfig_from(rights)) as first,
-    ):
-        first.wait_until_leading()
-        with OperatorProcess(two.kubeconfig_from(rights)) as second:
-            wait_until(lambda: second.ready, "it is not ready")
-            for _ in range(10):
-                storm.blow()
-            storm.check()
-            assert not [each for each in two.requests if is_write(each)]
-            first.kill()
-            with within(15, "the second replica"):
-                wait_until(lambda: second.leading, "nobody leads")
-            for _ in range(10):
-                storm.blow()
-            storm.check()
-            last_of_first = max(each.started for each in one.requests if is_write(each))
-            first_of_second = min(each.started for each in two.requests if is_write(each))
-            assert last_of_first < first_of_second
+    with Replicas(plane, rights) as replicas:
+        for _ in range(10):
+            storm.blow()
+        storm.check()
+        assert not [each for each in replicas.two.requests if is_write(each)]
+        replicas.first.kill()
+        with within(15, "the second replica"):
+            wait_until(lambda: replicas.second.leading, "nobody leads")
+        for _ in range(10):
+            storm.blow()
+        storm.check()
+        replicas.check_turns()
 
 
 def test_a_leader_that_is_cut_off_stops_before_another_begins(
@@ -273,24 +294,14 @@ def test_a_leader_that_is_cut_off_stops_before_another_begins(
 ) -> None:
     """It lives on and would like to write, but cannot know whether it still leads."""
     storm = Storm(room, seed=10)
-    with (
-        FaultProxy(plane.kubeconfig) as one,
-        FaultProxy(plane.kubeconfig) as two,
-        OperatorProcess(one.kubeconfig_from(rights)) as first,
-    ):
-        first.wait_until_leading()
-        with OperatorProcess(two.kubeconfig_from(rights)) as second:
-            wait_until(lambda: second.ready, "it is not ready")
-            only_leases = lambda each: "/leases" in each.path  # noqa: E731
-            one.faults = Faults(only_leases, error_fractions={503: 1.0})
-            for _ in cycle([None]):
-                storm.blow()
-                if second.leading:
-                    break
-            storm.check()
-            last_of_first = max(each.started for each in one.requests if is_write(each))
-            first_of_second = min(each.started for each in two.requests if is_write(each))
-            assert last_of_first < first_of_second
+    with Replicas(plane, rights) as replicas:
+        replicas.one.faults = Faults(
+            lambda each: "/leases" in each.path, error_fractions={503: 1.0}
+        )
+        while not replicas.second.leading:
+            storm.blow()
+        storm.check()
+        replicas.check_turns()
 
 
 def test_what_an_operator_before_us_made_is_taken_over(rights: Path, room: Namespace) -> None:

@@ -240,6 +240,7 @@ def test_a_reconcile_that_changed_something_is_one_line(
 
     wait_for(lambda: any(each["ready"] == "True" for each in lines()), "no line says Ready", 5)
     first = lines()[0]
+    assert [each for each in lines() if each["done"]] == [first]
     assert first["done"] == [
         "created Service lab-superlink",
         "created Deployment lab-superlink",

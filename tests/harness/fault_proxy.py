@@ -2,8 +2,6 @@
 
 import asyncio
 import base64
-import datetime
-import ipaddress
 import json
 import random
 import ssl
@@ -21,10 +19,8 @@ import aiohttp
 import yaml
 import yarl
 from aiohttp import web
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
+from .certificates import self_signed_certificate
 from .https_client import LOOPBACK
 
 _START_SECONDS = 10.0
@@ -165,7 +161,7 @@ class FaultProxy:
 
     @asynccontextmanager
     async def _serving(self) -> AsyncIterator[int]:
-        key, self._certificate = _self_signed_certificate()
+        key, self._certificate = self_signed_certificate("fault proxy")
         pair = Path(self._folder.name, "key-and-certificate.pem")
         pair.write_bytes(key + self._certificate)
         own_context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -309,41 +305,3 @@ def _failure(code: int) -> dict[str, object]:
         "reason": _REASONS[code],
         "code": code,
     }
-
-
-def _self_signed_certificate() -> tuple[bytes, bytes]:
-    """Return a new private key, and a certificate for the loopback address that is its own CA."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "fault proxy")])
-    now = datetime.datetime.now(datetime.UTC)
-    usage = x509.KeyUsage(
-        digital_signature=True,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        key_cert_sign=True,
-        crl_sign=False,
-        encipher_only=False,
-        decipher_only=False,
-    )
-    address = x509.IPAddress(ipaddress.ip_address(LOOPBACK))
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(hours=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(usage, critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .add_extension(x509.SubjectAlternativeName([address]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    pem = serialization.Encoding.PEM
-    private = key.private_bytes(
-        pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    return private, certificate.public_bytes(pem)

@@ -9,8 +9,5 @@ from tests.local.machine import Machine
 @pytest.fixture
 def machine(tmp_path: Path) -> Iterator[Machine]:
     """A machine without Federations; none is left behind."""
-    machine = Machine(tmp_path)
-    try:
+    with Machine(tmp_path) as machine:
         yield machine
-    finally:
-        machine.close()

@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import yaml
 
@@ -85,7 +85,11 @@ class Machine:
         """A process that has let go of its lock may still be on its way out."""
         wait_for(lambda: not self.processes(), lambda: f"left behind: {self.processes()}", timeout)
 
-    def close(self) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """None is left behind."""
         self.run("down", "--all", check=False)
         self.wait_until_empty(timeout=30)
 

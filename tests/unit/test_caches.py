@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from flower_operator.kube.client import Client
-from flower_operator.kube.connection import Connection, _fixed
+from flower_operator.kube.connection import Connection
 from flower_operator.operator.caches import Caches
 from flower_operator.operator.desired import FEDERATION
 from tests.unit.federations import document
@@ -32,7 +32,10 @@ def told() -> list[tuple[str, str]]:
 
 @pytest.fixture
 def caches(told: list[tuple[str, str]]) -> Caches:
-    client = Client(Connection("http://127.0.0.1:1", None, _fixed(None)), "test")
+    async def nobody() -> None:
+        return None
+
+    client = Client(Connection("http://127.0.0.1:1", None, nobody), "test")
     caches = Caches(client, [], told.append)
     caches.put(FEDERATION.kind, answer(1))
     told.clear()

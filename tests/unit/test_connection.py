@@ -14,13 +14,10 @@ from typing import Any
 
 import pytest
 import yaml
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from flower_operator.kube import connection as module
 from flower_operator.kube.connection import Connection, ConnectionFault, connect
+from tests.harness.certificates import self_signed_certificate
 from tests.unit.federations import Document
 
 
@@ -67,22 +64,8 @@ def token(connection: Connection) -> str | None:
 @pytest.fixture(scope="module")
 def pair() -> tuple[bytes, bytes]:
     """A certificate and its key, in PEM."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "someone")])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(hours=1))
-        .not_valid_after(now + timedelta(hours=1))
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    return certificate.public_bytes(Encoding.PEM), private
+    key, certificate = self_signed_certificate("someone")
+    return certificate, key
 
 
 def encoded(content: bytes) -> str:

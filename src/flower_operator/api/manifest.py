@@ -10,7 +10,7 @@ from .crd import federation_schema
 from .kubernetes import openapi
 from .problems import InvalidFederation, Path, Problem, explain, join
 from .rules import RULES
-from .types import GROUP, KIND, Federation
+from .types import GROUP, KIND, VERSION, Federation
 
 Schema = dict[str, Any]
 
@@ -26,11 +26,16 @@ def parse(document: Any) -> Federation:
     """The Federation that a document describes, or InvalidFederation with every fault."""
     if isinstance(document, dict):  # the API server takes no status from a user either
         document = {key: value for key, value in document.items() if key != "status"}
-    return parse_stored(_without_nulls(document, _described()))
+    return _validated(_without_nulls(document, _described()))
 
 
-def parse_stored(document: Any) -> Federation:
-    """The same for a document of the API server's, who keeps no nulls."""
+def parse_stored(metadata: dict[str, Any], spec: Any) -> Federation:
+    """The same for what the API server has, who keeps no nulls."""
+    api_version = f"{GROUP}/{VERSION}"
+    return _validated({"apiVersion": api_version, "kind": KIND, "metadata": metadata, "spec": spec})
+
+
+def _validated(document: Any) -> Federation:
     try:
         federation = Federation.model_validate(document)
     except ValidationError as error:

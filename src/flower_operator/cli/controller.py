@@ -64,7 +64,8 @@ def controller(
     except NotLeader:
         raise click.ClickException("another replica leads now") from None
     except OSError as error:
-        raise click.ClickException(str(error)) from None
+        hint = "--metrics-bind-address and --health-probe-bind-address name other addresses"
+        raise click.ClickException(f"{error}; {hint}") from None
 
 
 def _address(option: str, value: str) -> str | None:

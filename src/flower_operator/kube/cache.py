@@ -235,7 +235,9 @@ class _Feed(Generic[Form, Kept]):
             pause = min(pause * 2, LONGEST_PAUSE)
 
     def _complain(self, error: Exception) -> None:
-        log.warning("cannot follow %s: %s", self._path, error)
+        unknown = isinstance(error, ApiError) and error.code == 404
+        hint = "; is its CustomResourceDefinition installed?" if unknown else ""
+        log.warning("cannot follow %s: %s%s", self._path, error, hint)
 
     async def _list(self) -> str:
         """Everything that is there now, page by page; what is not there any more is dropped."""

@@ -76,6 +76,10 @@ def _read_kubeconfig(given: Path | None) -> dict[str, Any]:
         variable = os.environ.get("KUBECONFIG")
         names = variable.split(os.pathsep) if variable else [str(Path.home() / ".kube/config")]
         paths = [Path(name) for name in names if name and Path(name).exists()]
+        if not paths:
+            raise ConnectionFault(
+                f"there is no kubeconfig at {', '.join(names)}: set KUBECONFIG, or run inside a pod"
+            )
     merged: dict[str, Any] = {"clusters": {}, "users": {}, "contexts": {}, "current-context": ""}
     for path in paths:
         try:
@@ -88,7 +92,8 @@ def _read_kubeconfig(given: Path | None) -> dict[str, Any]:
         except (OSError, ValueError, yaml.YAMLError, *_MALFORMED) as error:
             raise ConnectionFault(f"{path} is no kubeconfig: {error}") from None
     if not merged["clusters"]:
-        raise ConnectionFault("no cluster is configured: set KUBECONFIG, or run inside a pod")
+        read = ", ".join(map(str, paths))
+        raise ConnectionFault(f"no cluster is configured in {read}: set KUBECONFIG to another file")
     return merged
 
 

@@ -79,10 +79,8 @@ class Children:
         match action:
             case Create(wanted):
                 await self._create(wanted)
-            case Update(wanted, uid, generation, foreign):
-                if foreign:
-                    await self._take_over(wanted.identity)
-                await self._update(wanted.identity, uid, wanted.digest, generation)
+            case Update():
+                await self._update(action)
             case Remove(kind, name, uid, propagation):
                 await self._remove(kind, name, uid, propagation)
                 self._outcome.pending.append(f"{kind} {name}")
@@ -97,13 +95,13 @@ class Children:
         except ApiError as error:
             if error.code != 409:
                 raise
-            await self._look_at_namesake(wanted.identity, wanted.digest)
+            await self._look_at_namesake(wanted)
         else:
             self._outcome.done.append(f"created {kind} {name}")
 
-    async def _look_at_namesake(self, identity: Identity, digest: str) -> None:
+    async def _look_at_namesake(self, wanted: Wanted) -> None:
         """The name is taken: by a child of ours that the cache does not know, or by a stranger."""
-        kind, name = identity
+        kind, name = wanted.identity
         answer = await self._client.get(CHILDREN[kind].path(self._namespace, name))
         found = msgspec.json.decode(answer, type=_Namesake).metadata
         if found.owner is None or found.owner.uid != self._federation.metadata.uid:
@@ -114,12 +112,16 @@ class Children:
             self._outcome.pending.append(f"{kind} {name}")
             self._outcome.again()
         else:
-            await self._update(identity, found.uid, digest, found.generation)
+            foreign = APPLIED not in found.annotations
+            await self._update(Update(wanted, found.uid, found.generation, foreign))
 
-    async def _update(self, identity: Identity, uid: str, digest: str, generation: int) -> None:
-        counted = await self._apply(identity, uid, mark(digest, generation))
-        if counted != generation:  # nothing but metadata changed, or someone else had a hand in it
-            await self._apply(identity, uid, mark(digest, counted))
+    async def _update(self, action: Update) -> None:
+        identity, digest = action.wanted.identity, action.wanted.digest
+        if action.foreign:
+            await self._take_over(identity)
+        counted = await self._apply(identity, action.uid, mark(digest, action.generation))
+        if counted != action.generation:  # only metadata changed, or someone else had a hand in it
+            await self._apply(identity, action.uid, mark(digest, counted))
         self._outcome.done.append("applied {} {}".format(*identity))
 
     async def _take_over(self, identity: Identity) -> None:

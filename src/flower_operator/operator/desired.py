@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from ..api.crd import PLURAL
 from ..api.manifest import parse_stored
 from ..api.types import GROUP, KIND, VERSION
 from ..kube.applied import Owner, digest, owned
@@ -22,7 +23,7 @@ from ..render.metadata import RESTARTED_AT
 from ..status.observed import Federation
 from ..status.outline import Outline, outline_of
 
-FEDERATION = Resource(GROUP, VERSION, KIND, "federations")
+FEDERATION = Resource(GROUP, VERSION, KIND, PLURAL)
 WORKLOADS = {each.kind: each for each in (DEPLOYMENT, STATEFUL_SET, DAEMON_SET)}
 CHILDREN = {each.kind: each for each in (SERVICE, CONFIG_MAP)} | WORKLOADS
 
@@ -72,16 +73,8 @@ def desired_of(federation: Federation) -> tuple[Desired, dict[Identity, dict[str
     facts = Facts(namespace=metadata.namespace)
     restarted = {RESTARTED_AT: at} if (at := metadata.annotations.get(RESTARTED_AT)) else {}
     parsed = parse_stored(
-        {
-            "apiVersion": FEDERATION.api_version,
-            "kind": FEDERATION.kind,
-            "metadata": {
-                "name": metadata.name,
-                "namespace": metadata.namespace,
-                "annotations": restarted,
-            },
-            "spec": msgspec.json.decode(federation.spec),
-        }
+        {"name": metadata.name, "namespace": metadata.namespace, "annotations": restarted},
+        msgspec.json.decode(federation.spec),
     )
     plan = render(parsed, facts)
     owner = owner_of(federation)
@@ -90,10 +83,6 @@ def desired_of(federation: Federation) -> tuple[Desired, dict[Identity, dict[str
     wanted = tuple(_wanted(each) for each in children)
     outline = outline_of(parsed, plan, facts)
     return Desired(version_of(federation), outline, wanted), bodies
-
-
-def _content(child: Mapping[str, Any]) -> bytes:
-    return msgspec.json.encode(child.get("spec", child.get("data")))
 
 
 def _wanted(child: Mapping[str, Any]) -> Wanted:
@@ -106,3 +95,7 @@ def _wanted(child: Mapping[str, Any]) -> Wanted:
         annotations=metadata.get("annotations", {}),
         content=None if kind in WORKLOADS else _content(child),
     )
+
+
+def _content(child: Mapping[str, Any]) -> bytes:
+    return msgspec.json.encode(child.get("spec", child.get("data")))

@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-import msgspec
 from pydantic import ValidationError
 
 from ..api.problems import InvalidFederation
@@ -152,9 +151,9 @@ class Reconciler:
         outcome: Outcome,
     ) -> None:
         metadata = federation.metadata
-        said = status.model_dump(by_alias=True, exclude_none=True)
-        changed = said != msgspec.json.decode(federation.status)
+        changed = status != previous
         if changed:
+            said = status.model_dump(by_alias=True, exclude_none=True)
             answer = await self._client.patch_status(
                 FEDERATION, metadata.namespace, metadata.name, metadata.uid, said
             )

@@ -77,7 +77,11 @@ async def _served(
     runner = web.AppRunner(application, access_log=None)
     await runner.setup()
     try:
-        await web.TCPSite(runner, host.strip("[]") or None, int(port), ssl_context=tls).start()
+        site = web.TCPSite(runner, host.strip("[]") or None, int(port), ssl_context=tls)
+        try:
+            await site.start()
+        except OSError as error:
+            raise OSError(f"cannot listen on {address}: {error.strerror or error}") from None
         yield
     finally:
         await runner.cleanup()

@@ -65,6 +65,10 @@ class _Part:
     faults: tuple[Fault, ...]
 
     @property
+    def available(self) -> bool:
+        return bool(self.workload and self.workload.ready and not self.faults)
+
+    @property
     def complete(self) -> bool:
         return bool(self.workload and self.workload.settled and not self.faults)
 
@@ -105,8 +109,7 @@ def summarize(
         ],
         conditions=conditions_of(findings, previous.conditions, generation, now),
     )
-    available = bool(superlink.workload and superlink.workload.ready and not superlink.faults)
-    return Summary(status, available, _recheck(observation.pods, now))
+    return Summary(status, superlink.available, _recheck(observation.pods, now))
 
 
 def refuse(
@@ -193,8 +196,7 @@ def _settled(outline: Outline, counts: tuple[int, int], ready: bool) -> Finding:
 
 
 def _availability(superlink: _Part, connected: Connected) -> Finding:
-    workload = superlink.workload
-    if workload and workload.ready > 0 and not superlink.faults:
+    if superlink.available:
         message = "the SuperLink answers"
         if connected.why_not:
             message += f"; how many SuperNodes are connected is not known: {connected.why_not}"
