@@ -17,8 +17,8 @@ TAG := $(lastword $(subst :, ,$(TAGGED)))
 RELEASE := flower-operator dist/chart --namespace $(NAMESPACE) \
 	--set-string manager.image.repository=$(TAGGED:%:$(TAG)=%),manager.image.tag=$(TAG)
 
-.PHONY: help setup demo test test-unit test-local test-cluster check lint lint-fix manifests generate \
-	lock bench clean build docker-build docker-push build-installer install uninstall deploy undeploy run
+.PHONY: help setup demo test test-unit test-local test-cluster test-node node-packages check lint lint-fix manifests generate \
+	lock bench clean build image docker-build docker-push build-installer install uninstall deploy undeploy run
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,7 +38,7 @@ $(VENV)/.locked: requirements/dev.txt
 demo: setup ## four SuperNodes train a model that none of them could alone
 	@$(BIN)/python -m scripts.demo
 
-test: test-unit test-local test-cluster ## every test
+test: test-unit test-local test-cluster test-node ## every test
 
 test-unit: setup ## pure tests, seconds
 	$(PYTEST) tests/unit
@@ -48,6 +48,14 @@ test-local: setup ## real flwr releases
 
 test-cluster: setup ## a real Kubernetes API server
 	$(PYTEST) tests/cluster
+
+test-node: setup ## a real kubelet and containers; skipped unless root has node-packages
+	$(PYTEST) tests/node
+
+node-packages: ## what test-node and image need, on Debian
+	apt-get update --quiet
+	apt-get install --yes --quiet --no-install-recommends conntrack containerd \
+		containernetworking-plugins iproute2 mmdebstrap nftables runc
 
 check: lint ## lint, format, types, walls between rooms, generated files
 	$(BIN)/mypy
@@ -81,6 +89,9 @@ clean: ## remove what was built
 
 build: setup ## a wheel and an sdist in build/
 	$(BIN)/python -m hatchling build --directory build
+
+image: setup ## the operator's image, named IMG, in build/image.tar, by root and without a container tool
+	$(BIN)/python -m scripts.image $(IMG) build/image.tar
 
 docker-build: ## the operator's image, named IMG
 	$(CONTAINER_TOOL) build --tag $(IMG) .

@@ -29,7 +29,7 @@ class BinaryUnavailableError(RuntimeError):
 
 @dataclass(frozen=True)
 class _GoModule:
-    """A folder with go.mod, go.sum and tools.go that pins programs."""
+    """A folder with go.mod, go.sum and a Go file that pin programs."""
 
     folder: Path
 
@@ -43,23 +43,27 @@ class _GoModule:
 
     def digest(self) -> str:
         """Return a short hash that changes whenever the pinned versions do."""
-        files = ("go.mod", "go.sum", "tools.go")
-        content = b"".join((self.folder / name).read_bytes() for name in files)
+        content = b"".join(each.read_bytes() for each in sorted(self.folder.iterdir()))
         return hashlib.sha256(content).hexdigest()[:16]
 
 
+_COREDNS = _GoModule(_MODULES_FOLDER / "coredns")
 _ETCD = _GoModule(_MODULES_FOLDER / "etcd")
 _HELM = _GoModule(_MODULES_FOLDER / "helm")
 _KUBERNETES = _GoModule(_MODULES_FOLDER / "kubernetes")
 _KWOK = _GoModule(_MODULES_FOLDER / "kwok")
+_NODE = _GoModule(_MODULES_FOLDER / "node")
 
 _PROGRAMS = {
+    "coredns": (_COREDNS, "."),
     "etcd": (_ETCD, "go.etcd.io/etcd/server/v3"),
     "helm": (_HELM, "helm.sh/helm/v4/cmd/helm"),
     "kube-apiserver": (_KUBERNETES, "k8s.io/kubernetes/cmd/kube-apiserver"),
     "kube-controller-manager": (_KUBERNETES, "k8s.io/kubernetes/cmd/kube-controller-manager"),
     "kube-scheduler": (_KUBERNETES, "k8s.io/kubernetes/cmd/kube-scheduler"),
+    "kube-proxy": (_NODE, "k8s.io/kubernetes/cmd/kube-proxy"),
     "kubectl": (_KUBERNETES, "k8s.io/kubernetes/cmd/kubectl"),
+    "kubelet": (_NODE, "k8s.io/kubernetes/cmd/kubelet"),
     "kwok": (_KWOK, "sigs.k8s.io/kwok/cmd/kwok"),
 }
 
@@ -121,7 +125,7 @@ def _build(module: _GoModule, package: str, target: Path) -> None:
 
 def _linker_flags(module: _GoModule) -> str:
     flags = ["-s", "-w"]
-    if module == _KUBERNETES:
+    if module in (_KUBERNETES, _NODE):
         # A Kubernetes program does not know its own version unless it is told at link time.
         version = module.requirement("require k8s.io/kubernetes")
         major, minor, _ = version.split(".", 2)

@@ -6,7 +6,7 @@ import os
 import secrets
 import shlex
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
@@ -54,11 +54,26 @@ class ControlPlane:
     _apiserver: ServerProcess
     _port: int
 
-    def __init__(self, *, controllers: bool = False, nodes: int = 0) -> None:
+    def __init__(
+        self,
+        *,
+        controllers: bool = False,
+        nodes: int = 0,
+        address: str = LOOPBACK,
+        users: Mapping[str, str] | None = None,
+        apiserver_arguments: Sequence[str] = (),
+    ) -> None:
+        """Pods that run for real reach the apiserver only at an address that is no loopback.
+
+        `users` have a kubeconfig each, and are in one group.
+        """
         if nodes and not controllers:
             raise ValueError("nodes need controllers: without them no pod gets to a node")
         self._controllers = controllers
         self._nodes = nodes
+        self._address = address
+        self._users = {"admin": "system:masters", **(users or {})}
+        self._apiserver_arguments = apiserver_arguments
 
     def __enter__(self) -> Self:
         self._find_binaries()
@@ -128,6 +143,9 @@ class ControlPlane:
         token: str = answer["status"]["token"]
         return self._write_kubeconfig(f"kubeconfig-{namespace}-{name}", token, namespace)
 
+    def kubeconfig_for_user(self, name: str) -> Path:
+        return self._write_kubeconfig(f"kubeconfig-{name}", self._tokens[name])
+
     def restart_apiserver(self) -> None:
         """Let the apiserver crash, and wait until it is back on its port with its data."""
         self._apiserver = self._processes.crash(self._apiserver)
@@ -164,8 +182,10 @@ class ControlPlane:
         wait_for(listening, lambda: f"etcd does not listen\n{etcd.log_tail()}", _START_SECONDS)
 
     def _start_apiserver(self) -> HttpsClient:
-        self.token = secrets.token_hex(16)
-        (self.folder / "tokens.csv").write_text(f"{self.token},admin,admin,system:masters\n")
+        self._tokens = {name: secrets.token_hex(16) for name in self._users}
+        self.token = self._tokens["admin"]
+        lines = [f"{self._tokens[name]},{name},{name},{self._users[name]}" for name in self._users]
+        (self.folder / "tokens.csv").write_text("\n".join(lines))
         (self.folder / "service-account.key").write_text(_new_private_key())
         self._apiserver, self._port = self._start_serving(
             "kube-apiserver",
@@ -180,10 +200,12 @@ class ControlPlane:
             "--allow-privileged",
             # If it is not told, it looks for an interface with a default route, and there may be
             # none. A loopback address may not be an endpoint of the kubernetes Service, though.
-            f"--advertise-address={LOOPBACK}",
-            "--endpoint-reconciler-type=none",
+            f"--advertise-address={self._address}",
+            *(["--endpoint-reconciler-type=none"] if self._address == LOOPBACK else []),
+            *self._apiserver_arguments,
+            address=self._address,
         )
-        self.server = f"https://{LOOPBACK}:{self._port}"
+        self.server = f"https://{self._address}:{self._port}"
         self.kubeconfig = self._write_kubeconfig("kubeconfig", self.token)
         return self._client_of("kube-apiserver", self._port, _REQUEST_SECONDS)
 
@@ -226,7 +248,7 @@ class ControlPlane:
         wait_for(schedulable, lambda: f"nodes are not ready\n{kwok.log_tail()}", _START_SECONDS)
 
     def _start_serving(
-        self, name: str, health_path: str, *arguments: str
+        self, name: str, health_path: str, *arguments: str, address: str = LOOPBACK
     ) -> tuple[ServerProcess, int]:
         """Start a program that serves HTTPS, wait until it is healthy; return it and its port."""
         attempts_left = _PORT_ATTEMPTS
@@ -235,7 +257,7 @@ class ControlPlane:
             port = free_port()
             command = [
                 self._binaries[name],
-                f"--bind-address={LOOPBACK}",
+                f"--bind-address={address}",
                 f"--secure-port={port}",
                 # With a bind address the certificate that is made here is valid for it.
                 f"--cert-dir={name}",
@@ -280,7 +302,9 @@ class ControlPlane:
         )
 
     def _client_of(self, name: str, port: int, timeout: float) -> HttpsClient:
-        return HttpsClient(port, self._certificate_file(name).read_text(), self.token, timeout)
+        host = self._address if name == "kube-apiserver" else LOOPBACK
+        certificates = self._certificate_file(name).read_text()
+        return HttpsClient(port, certificates, self.token, timeout, host)
 
     def _certificate_file(self, name: str) -> Path:
         """Return the file with the certificate that the server made, and that of its issuer."""

@@ -17,9 +17,11 @@ class HttpsClient:
     The given PEM certificates are the only ones trusted.
     """
 
-    def __init__(self, port: int, certificates: str, token: str, timeout: float) -> None:
+    def __init__(
+        self, port: int, certificates: str, token: str, timeout: float, host: str = LOOPBACK
+    ) -> None:
         self._connection = http.client.HTTPSConnection(
-            LOOPBACK,
+            host,
             port,
             context=ssl.create_default_context(cadata=certificates),
             timeout=timeout,

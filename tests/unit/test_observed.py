@@ -1,18 +1,23 @@
 """Workloads in the numbers that all kinds have in common."""
 
+from datetime import UTC, datetime
+
 import msgspec
 import pytest
 
 from flower_operator.status.observed import (
+    MOUNT_SECONDS,
     Child,
     ChildForm,
     EventForm,
     Federation,
     FederationForm,
+    Mishap,
     Refusal,
     Workload,
     child_of,
     federation_of,
+    mishap_of,
     refusal_of,
 )
 from tests.unit.federations import Document
@@ -224,3 +229,39 @@ def test_events_of_others_are_not(kind: str) -> None:
     answer = {"involvedObject": {"kind": kind, "name": "x", "uid": "uid-x"}, "message": "no"}
     form = msgspec.json.decode(msgspec.json.encode(answer), type=EventForm)
     assert refusal_of(form) is None
+
+
+def unmounted(count: int | None, pod: str = "fed-supernode-default-0") -> Mishap | None:
+    answer = {
+        "metadata": {"name": "x.17f", "namespace": "team"},
+        "involvedObject": {"kind": "Pod", "name": pod, "uid": "uid-x"},
+        "reason": "FailedMount",
+        "message": 'MountVolume.SetUp failed for volume "x": secret "x" not found',
+        "count": count,
+        "lastTimestamp": "2026-11-15T12:00:00Z",
+    }
+    form = msgspec.json.decode(msgspec.json.encode(answer), type=EventForm)
+    return mishap_of(form)
+
+
+def test_a_volume_that_was_missing_for_a_moment_is_no_mishap() -> None:
+    assert unmounted(None) is unmounted(2) is None
+    lasting = unmounted(3)
+    assert lasting is not None
+    assert (lasting.namespace, lasting.pod) == ("team", "fed-supernode-default-0")
+    noon = datetime(2026, 11, 15, 12, tzinfo=UTC).timestamp()
+    assert lasting.until == noon + MOUNT_SECONDS
+
+
+@pytest.mark.parametrize(
+    ("pod", "workload"),
+    [
+        ("fed-supernode-default-0", "fed-supernode-default"),
+        ("fed-supernode-edge-x8k2p", "fed-supernode-edge"),
+        ("fed-superlink-94496f654-fwr25", "fed-superlink"),
+    ],
+)
+def test_a_pod_s_name_tells_whose_it_is(pod: str, workload: str) -> None:
+    mishap = unmounted(3, pod)
+    assert mishap is not None
+    assert workload in mishap.workloads

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from flower_operator.api.types import Condition, FederationStatus
 from flower_operator.operator.desired import desired_of
 from flower_operator.status.conditions import LONGEST_MESSAGE
-from flower_operator.status.observed import Metadata, Pod, Workload
+from flower_operator.status.observed import Metadata, Mishap, Pod, Workload
 from flower_operator.status.outline import Outline
 from flower_operator.status.summary import (
     Connected,
@@ -107,6 +107,9 @@ def by_type(conditions: list[Condition]) -> dict[str, Condition]:
 CRASH = Trouble("CrashLoop", "container supernode ended with exit code 1: no")
 EVICTED = Trouble("Evicted", "The node was low on resource: memory.")
 QUOTA = "exceeded quota: small"
+UNMOUNTED = Mishap(
+    "team", "fed-supernode-default-1", 'secret "x" not found', (NOW + timedelta(60)).timestamp()
+)
 
 # What is observed -> status and reason of Ready, Reconciling, SuperLinkAvailable and Degraded,
 # and words that must stand in the message of Ready.
@@ -270,6 +273,24 @@ SITUATIONS: dict[str, Row] = {
         "True Available",
         "True PodsRefused",
         [QUOTA],
+    ),
+    "a volume is not there": (
+        outline(),
+        with_pool(replicated(POOL, 2, readyReplicas=1), mishaps=[UNMOUNTED]),
+        "False VolumeNotMounted",
+        "False VolumeNotMounted",
+        "True Available",
+        "True VolumeNotMounted",
+        ["fed-supernode-default-1", "not found"],
+    ),
+    "a volume was not there": (
+        outline(),
+        healthy(mishaps=[UNMOUNTED]),
+        "True AllReady",
+        "False Done",
+        "True Available",
+        "False NoFaults",
+        ["2 of 2"],
     ),
     "it refused some that are there by now": (
         outline(),

@@ -1,7 +1,7 @@
 """Everything that the operator follows, and whom a change concerns."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,14 +10,15 @@ from ..kube.client import Client
 from ..kube.resources import CONFIG_MAP, DAEMON_SET, DEPLOYMENT, EVENT, POD, SERVICE, STATEFUL_SET
 from ..render.metadata import MANAGER
 from ..status import observed
-from ..status.observed import Federation, Metadata, Pod, Refusal, Workload
+from ..status.observed import Federation, Metadata, Mishap, Pod, Refusal, Workload
 from .actions import Existing
 from .desired import FEDERATION, WORKLOADS, Identity
 
 OURS = {"labelSelector": f"app.kubernetes.io/managed-by={MANAGER}"}
 REFUSED = {"fieldSelector": "reason=FailedCreate"}
+NOT_MOUNTED = {"fieldSelector": "reason=FailedMount"}
 # Objects and pods change many times in a row; to look at them once for all is soon enough.
-CALM_SECONDS = 0.2
+CALM_SECONDS = 0.5
 
 __all__ = ["Caches", "Key"]
 
@@ -59,6 +60,17 @@ class Caches:
             calm=CALM_SECONDS,
             index=lambda refusal: refusal.uid,
             changed=self._refusal_changed,
+        )
+        self._mishaps: Cache[observed.EventForm, Mishap] = Cache(
+            client,
+            EVENT,
+            observed.EventForm,
+            observed.mishap_of,
+            namespaces=namespaces,
+            select=NOT_MOUNTED,
+            calm=CALM_SECONDS,
+            index=lambda mishap: mishap.namespace,
+            changed=self._mishap_changed,
         )
         self._children: dict[str, Cache[Any, Any]] = {}
         for resource, form, keep in (
@@ -113,6 +125,10 @@ class Caches:
         found = self.refusals.group(uid)
         return found[-1].message if found else None
 
+    def mishaps(self, namespace: str, workloads: Iterable[Workload]) -> list[Mishap]:
+        names = {workload.metadata.name for workload in workloads}
+        return [each for each in self._mishaps.group(namespace) if each.workloads & names]
+
     def put(self, kind: str, answer: bytes) -> Metadata:
         """Take over the answer to a write of ours; its writer knows of it and is not told."""
         cache: Any = self.federations if kind == FEDERATION.kind else self._children[kind]
@@ -129,7 +145,7 @@ class Caches:
             self._ours = False
 
     def _all(self) -> list[Cache[Any, Any]]:
-        return [self.federations, self.pods, self.refusals, *self._children.values()]
+        return [self.federations, self.pods, self.refusals, self._mishaps, *self._children.values()]
 
     def _tell(self, key: Key) -> None:
         if not self._ours:
@@ -151,9 +167,17 @@ class Caches:
 
     def _refusal_changed(self, key: Key, old: Refusal | None, new: Refusal | None) -> None:
         if refusal := new or old:
-            for kind in WORKLOADS:
-                workload = self._children[kind].get((key[0], refusal.workload))
-                self._child_changed(key, workload, None)
+            self._workload_changed(key[0], refusal.workload)
+
+    def _mishap_changed(self, key: Key, old: Mishap | None, new: Mishap | None) -> None:
+        if mishap := new or old:
+            for name in mishap.workloads:
+                self._workload_changed(key[0], name)
+
+    def _workload_changed(self, namespace: str, name: str) -> None:
+        for kind in WORKLOADS:
+            workload = self._children[kind].get((namespace, name))
+            self._child_changed((namespace, name), workload, None)
 
 
 def _owner_uid(child: Existing) -> str | None:

@@ -114,6 +114,7 @@ class Reconciler:
                 for each in workloads.values()
                 if (words := self._caches.refusal(each.metadata.uid))
             },
+            mishaps=self._caches.mishaps(key[0], workloads.values()),
             pending=outcome.pending,
             faults=outcome.faults,
             connected=self._connections.get(key),

@@ -1,11 +1,16 @@
 """What the operator looks at: of each object only the fields that a decision reads."""
 
+from datetime import datetime
+
 import msgspec
 
 from ..render.metadata import PREFIX
 from .troubles import PodStatus, Trouble, troubles_of
 
 Struct = msgspec.Struct
+
+# The kubelet waits up to 122 s before it tries to mount a volume again, and tells if it could not.
+MOUNT_SECONDS = 150.0
 
 
 class OwnerReference(Struct, rename="camel", frozen=True):
@@ -136,11 +141,11 @@ class _InvolvedObject(Struct):
 
 
 class EventForm(Struct, rename="camel"):
-    """An Event of a controller that could not create a pod."""
-
     metadata: _EventMetadata = msgspec.field(default_factory=_EventMetadata)
     involved_object: _InvolvedObject = msgspec.field(default_factory=_InvolvedObject)
     message: str = ""
+    count: int | None = 1
+    last_timestamp: str | None = None
 
 
 class Refusal(Struct):
@@ -149,6 +154,22 @@ class Refusal(Struct):
     uid: str
     workload: str
     message: str
+
+
+class Mishap(Struct):
+    """The kubelet's words about a pod that it cannot start: a volume is not there."""
+
+    namespace: str
+    pod: str
+    message: str
+    until: float
+    """When it is taken to be over, as seconds of the epoch, unless it happens again."""
+
+    @property
+    def workloads(self) -> set[str]:
+        """Whose pod it can be: names of pods end with a number, or with one or two hashes."""
+        parts = self.pod.split("-")
+        return {"-".join(parts[:-1]), "-".join(parts[:-2])}
 
 
 class FederationForm(Struct):
@@ -218,6 +239,15 @@ def refusal_of(form: EventForm) -> Refusal | None:
     if about.kind not in ("StatefulSet", "DaemonSet"):
         return None
     return Refusal(about.uid, about.name, form.message)
+
+
+def mishap_of(form: EventForm) -> Mishap | None:
+    """Twice is nothing: a pod and what it mounts are often made at the same time."""
+    if form.involved_object.kind != "Pod" or not form.last_timestamp or (form.count or 1) < 3:
+        return None
+    last: float = datetime.fromisoformat(form.last_timestamp).timestamp()
+    pod = form.involved_object.name
+    return Mishap(form.metadata.namespace, pod, form.message, last + MOUNT_SECONDS)
 
 
 def _replicated(form: WorkloadForm, available: int) -> Workload:

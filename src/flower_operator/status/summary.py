@@ -6,7 +6,7 @@ from datetime import datetime
 
 from ..api.types import Condition, Endpoints, FederationStatus, PoolStatus
 from .conditions import Finding, conditions_of
-from .observed import Pod, Workload
+from .observed import Mishap, Pod, Workload
 from .outline import Outline, PoolOutline
 
 READY = "Ready"
@@ -41,6 +41,8 @@ class Observation:
     """Those that something is wrong with."""
     refusals: Mapping[str, str] = field(default_factory=dict)
     """The API server's words to a workload without its pods, by the workload's uid."""
+    mishaps: Sequence[Mishap] = ()
+    """What keeps pods of these workloads from being started."""
     pending: Sequence[str] = ()
     """Objects that are still to be applied or removed."""
     faults: Sequence[Fault] = ()
@@ -109,7 +111,7 @@ def summarize(
         ],
         conditions=conditions_of(findings, previous.conditions, generation, now),
     )
-    return Summary(status, superlink.available, _recheck(observation.pods, now))
+    return Summary(status, superlink.available, _recheck(observation, now))
 
 
 def refuse(
@@ -240,6 +242,10 @@ def _faults(
         for trouble in pod.troubles:
             if trouble.until is None or trouble.until > now.timestamp():
                 found.append(Fault(trouble.reason, f"pod {pod.name}: {trouble.message}"))
+    if workload and not settled:
+        for mishap in observation.mishaps:
+            if workload.metadata.name in mishap.workloads and mishap.until > now.timestamp():
+                found.append(Fault("VolumeNotMounted", f"pod {mishap.pod}: {mishap.message}"))
     return tuple(found)
 
 
@@ -284,7 +290,8 @@ def _pool_status(
     )
 
 
-def _recheck(pods: Iterable[Pod], now: datetime) -> float | None:
-    times = [trouble.until for pod in pods for trouble in pod.troubles if trouble.until]
+def _recheck(observation: Observation, now: datetime) -> float | None:
+    times = [each.until for pod in observation.pods for each in pod.troubles if each.until]
+    times += [mishap.until for mishap in observation.mishaps]
     later = [time - now.timestamp() for time in times if time > now.timestamp()]
     return min(later) if later else None

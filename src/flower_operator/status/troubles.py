@@ -26,6 +26,7 @@ CONFIG_REASONS = {
 # that has run for as long as its next wait would be is taken to be well again.
 FIRST_BACKOFF = 10.0
 LONGEST_BACKOFF = 300.0
+LONGEST_WORDS = 400
 
 
 class Trouble(Struct, frozen=True):
@@ -120,6 +121,8 @@ def _end(ended: _Terminated) -> str:
         return "was killed: it used more memory than its limit; raise its resources.limits.memory"
     text = f"ended with exit code {ended.exit_code}"
     last_words = " ".join(ended.message.split())
+    if len(last_words) > LONGEST_WORDS:  # what it was about comes last
+        last_words = f"...{last_words[-LONGEST_WORDS:]}"
     return f"{text}: {last_words}" if last_words else text
 
 

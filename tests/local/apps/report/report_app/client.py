@@ -14,7 +14,7 @@ app = ClientApp()
 def train(message: Message, context: Context) -> Message:
     time.sleep(message.content["settings"]["pause"])
     (model,) = message.content["model"].to_numpy_ndarrays()
-    step = np.full_like(model, float(context.node_config["partition-id"]))
+    step = np.full_like(model, float(context.node_config.get("partition-id", 0)))
     content = RecordDict(
         {
             "model": ArrayRecord([model + step]),

@@ -1,0 +1,107 @@
+"""`flwr run` as a user runs it: against a forwarded port."""
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from flower_operator.flower.releases import Release
+from flower_operator.local.environments import environment
+from tests.cluster.federations import Namespace
+from tests.harness.binaries import binary
+from tests.harness.https_client import LOOPBACK
+from tests.harness.ports import free_port
+from tests.harness.processes import ProcessGroup
+from tests.harness.waiting import wait_for
+
+Document = dict[str, Any]
+
+REPORT_APP = Path(__file__).parents[1] / "local/apps/report"
+RESULT = re.compile(r"RESULT (\{.*\})")
+CONTROL_PORT = 9093
+SECONDS = 240
+
+
+@contextmanager
+def forwarded(namespace: Namespace, service: str, port: int = CONTROL_PORT) -> Iterator[str]:
+    """The address of a Service's port, by `kubectl port-forward`."""
+    local = free_port()
+    command = [str(binary("kubectl")), "--kubeconfig", str(namespace.cluster.kubeconfig)]
+    command += ["--namespace", namespace.name, "port-forward", f"service/{service}"]
+    with ProcessGroup() as group:
+        forwarding = group.start("port-forward", [*command, f"{local}:{port}"])
+
+        def listening() -> bool:
+            forwarding.check_running()
+            with socket.socket() as client:
+                return client.connect_ex((LOOPBACK, local)) == 0
+
+        wait_for(listening, forwarding.log_tail, timeout=20)
+        yield f"{LOOPBACK}:{local}"
+
+
+class App:
+    """The report app in a folder of its own, and flwr of a release to run it with."""
+
+    def __init__(self, folder: Path, release: Release) -> None:
+        self.folder = folder / "app"
+        shutil.copytree(REPORT_APP, self.folder)
+        self._home = folder / "flwr-home"
+        self._home.mkdir()
+        self._release = release
+
+    def connect(self, name: str, address: str) -> None:
+        """Say where the SuperLink is, in the file that this release reads."""
+        lines = f'address = "{address}"\ninsecure = true\n'
+        if self._release < Release(1, 26):
+            with (self.folder / "pyproject.toml").open("a") as file:
+                file.write(f"\n[tool.flwr.federations.{name}]\n{lines}")
+        else:
+            (self._home / "config.toml").write_text(f"[superlink.{name}]\n{lines}")
+
+    def command(self, name: str, *options: str) -> list[str]:
+        flwr = environment(self._release) / "bin/flwr"
+        return [str(flwr), "run", ".", name, "--stream", *options]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        settings = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1"}
+        return os.environ | {"FLWR_HOME": str(self._home)} | settings
+
+    def run(self, name: str, *options: str) -> str:
+        done = subprocess.run(
+            self.command(name, *options),
+            cwd=self.folder,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+
+def result_in(output: str) -> Document:
+    match = RESULT.search(output)
+    assert match, output
+    result: Document = json.loads(match[1])
+    return result
+
+
+def train(
+    namespace: Namespace, name: str, release: Release, folder: Path, *options: str
+) -> Document:
+    """What the report app printed when run on this Federation."""
+    app = App(folder, release)
+    with forwarded(namespace, f"{name}-superlink") as address:
+        app.connect("cluster", address)
+        return result_in(app.run("cluster", *options))
