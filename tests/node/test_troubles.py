@@ -87,10 +87,10 @@ def test_an_image_that_does_not_exist(namespace: Namespace) -> None:
     document = of_release("1.41.0")
     document["spec"]["supernodes"]["image"] = "example.test/supernode:1.41.0"
     namespace.apply(document)
-    told = wait_for_reason(
+    wait_for_reason(
         namespace, "ImageNotPullable", "image example.test/supernode:1.41.0 cannot be pulled"
     )
-    assert condition(told, "SuperLinkAvailable")["status"] == "True"
+    namespace.wait_for_condition("fed", "SuperLinkAvailable", "True")
 
 
 def test_a_memory_limit_that_is_too_small(namespace: Namespace) -> None:

@@ -55,19 +55,17 @@ class App:
         self._home = folder / "flwr-home"
         self._home.mkdir()
         self._release = release
+        self._in_app = release < Release(1, 26)
 
     def connect(self, name: str, address: str) -> None:
         """Say where the SuperLink is, in the file that this release reads."""
         lines = f'address = "{address}"\ninsecure = true\n'
-        if self._release < Release(1, 26):
-            with (self.folder / "pyproject.toml").open("a") as file:
-                file.write(f"\n[tool.flwr.federations.{name}]\n{lines}")
+        if self._in_app:
+            own = (REPORT_APP / "pyproject.toml").read_text()
+            section = f"\n[tool.flwr.federations.{name}]\n{lines}"
+            (self.folder / "pyproject.toml").write_text(own + section)
         else:
             (self._home / "config.toml").write_text(f"[superlink.{name}]\n{lines}")
-
-    def command(self, name: str, *options: str) -> list[str]:
-        flwr = environment(self._release) / "bin/flwr"
-        return [str(flwr), "run", ".", name, "--stream", *options]
 
     @property
     def environment(self) -> dict[str, str]:
@@ -75,8 +73,22 @@ class App:
         return os.environ | {"FLWR_HOME": str(self._home)} | settings
 
     def run(self, name: str, *options: str) -> str:
+        """Run it to its end; returns what it printed."""
+        return self._flwr("run", ".", name, "--stream", *options)
+
+    def submit(self, name: str, *options: str) -> None:
+        """Start it, and let it run on its own."""
+        self._flwr("run", ".", name, *options)
+
+    def statuses(self, name: str) -> list[str]:
+        """How each run that the SuperLink knows of stands."""
+        where = [".", name] if self._in_app else [name]
+        runs = json.loads(self._flwr("ls", *where, "--format", "json"))["runs"]
+        return [run["status"] for run in runs]
+
+    def _flwr(self, *arguments: str) -> str:
         done = subprocess.run(
-            self.command(name, *options),
+            [str(environment(self._release) / "bin/flwr"), *arguments],
             cwd=self.folder,
             env=self.environment,
             stdin=subprocess.DEVNULL,
