@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from flower_operator.flower.releases import Release
-from flower_operator.local.environments import environment
+from flower_operator.runs.environments import environment
 from tests.harness.waiting import wait_for
 from tests.local.machine import REPORT_APP, Machine, federation
 
@@ -146,7 +146,11 @@ def test_bad_input_is_told_in_a_line_and_leaves_nothing_running(machine: Machine
 
     sound = federation("fed", "1.41.0", "subprocess")
     path = machine.write(sound)
-    assert error("status", "absent") == "error: no Federation absent runs here; running: none\n"
+    assert error("status", "absent") == (
+        "error: no Federation absent runs on this machine, and there is no kubeconfig at "
+        f"{machine.folder}/no-kubeconfig: set KUBECONFIG, or run inside a pod; "
+        "to run one here: flower-operator up FILE\n"
+    )
     assert error("down", "absent") == "error: no Federation absent runs here; running: none\n"
     assert "no Flower 1.41.9 on PyPI; the nearest known is 1.41.0" in error(
         "up", "-d", "--release", "1.41.9", path
