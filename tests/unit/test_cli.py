@@ -134,12 +134,14 @@ def test_the_table_of_releases() -> None:
     assert "superexec root certificates: --root-certificates" in lines[5]
 
 
-def test_help_loads_no_heavy_library() -> None:
+@pytest.mark.parametrize("command", ["main(['--help'])", "plugin()"])
+def test_help_loads_no_heavy_library(command: str) -> None:
     code = (
-        "import sys; from flower_operator.cli import main\n"
-        "try: main(['--help'])\n"
+        "import sys; from flower_operator.cli import main, plugin\n"
+        "sys.argv[1:] = ['--help']\n"
+        f"try: {command}\n"
         "except SystemExit: pass\n"
-        "sys.exit(bool({'pydantic', 'yaml', 'asyncio'} & set(sys.modules)))"
+        "sys.exit(bool({'aiohttp', 'pydantic', 'yaml', 'asyncio'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.DEVNULL, check=False)
     assert done.returncode == 0

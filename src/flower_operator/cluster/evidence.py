@@ -123,6 +123,8 @@ class Evidence:
     version: str
     definition: dict[str, Any] | Hidden | None
     """The CustomResourceDefinition as the cluster has it."""
+    expected: dict[str, Any]
+    """The same as this version has it."""
     deployments: Sequence[Deployment] | Hidden
     leases: Sequence[Lease] | Hidden
     missing: Sequence[Right]

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from ..api.crd import custom_resource_definition
 from ..api.types import VERSION
 from ..flower.compatibility import clientapp_mismatch, serverapp_mismatch, supernode_mismatch
 from ..flower.releases import Release, parse_release, release_of_image
@@ -44,7 +43,7 @@ def examine(evidence: Evidence) -> list[Finding]:
     """In the order in which one thing needs another."""
     findings = [
         _check_version(evidence),
-        _check_definition(evidence.definition),
+        _check_definition(evidence.definition, evidence.expected),
         _check_operator(evidence),
         _check_lease(evidence),
         *_check_rights(evidence),
@@ -89,7 +88,9 @@ def _check_version(evidence: Evidence) -> Finding:
     return Finding("cluster", "ok", message)
 
 
-def _check_definition(definition: dict[str, Any] | Hidden | None) -> Finding:
+def _check_definition(
+    definition: dict[str, Any] | Hidden | None, expected: dict[str, Any]
+) -> Finding:
     subject, remedy = "CRD", "flower-operator crd | kubectl apply -f -"
     if isinstance(definition, Hidden):
         return Finding(subject, "note", definition.why)
@@ -103,7 +104,7 @@ def _check_definition(definition: dict[str, Any] | Hidden | None) -> Finding:
     ]
     if refusals:
         return Finding(subject, "wrong", "; ".join(refusals), "kubectl get crd; remove its rival")
-    lacking = sorted(_fields(custom_resource_definition()) - _fields(definition))
+    lacking = sorted(_fields(expected) - _fields(definition))
     if lacking:
         message = f"it is older than this command and lacks {_some(lacking)}"
         return Finding(subject, "wrong", message, remedy)

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from ..api.crd import PLURAL
+from ..api.crd import PLURAL, custom_resource_definition
 from ..api.types import GROUP
 from ..kube.client import Client
 from ..kube.errors import ApiError
@@ -66,6 +66,7 @@ async def gather(client: Client, server: str, namespace: str, name: str | None) 
         server=server,
         version=version,
         definition=await _seen(_definition(client)),
+        expected=custom_resource_definition(),
         deployments=await _seen(
             _items(client, DEPLOYMENT, None, Deployment, labelSelector=OPERATOR)
         ),

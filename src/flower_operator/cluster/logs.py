@@ -44,32 +44,34 @@ async def follow_logs(
     """Every line as it is written, of pods that come later too, until the Federation is gone."""
     namespace, name = federation.metadata.namespace, federation.name
     async with following(client, namespace, name) as found:
-        follower = _Follower(client, component, put)
         try:
-            async for current, pods in found.views():
-                follower.look(pods)
-                if current is None and not pods:
-                    return
-        finally:
-            await follower.end()
+            async with asyncio.TaskGroup() as group:
+                follower = _Follower(client, component, put, group)
+                async for current, pods in found.views():
+                    follower.look(pods)
+                    if current is None and not pods:
+                        break
+                follower.end()
+        except BaseExceptionGroup as errors:  # one that may not be read is the end of all
+            raise errors.exceptions[0] from None
 
 
 class _Follower:
     """Reads several logs at once."""
 
-    def __init__(self, client: Client, component: str | None, put: Put) -> None:
+    def __init__(
+        self, client: Client, component: str | None, put: Put, group: asyncio.TaskGroup
+    ) -> None:
         self._client = client
         self._component = component
         self._put = put
+        self._group = group
         self._pods: dict[str, Pod] = {}
         self._news = asyncio.Event()
         self._tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
 
     def look(self, pods: list[Pod]) -> None:
-        """Begin with every container that is new. Raises what ended a reader before its time."""
-        for task in self._tasks.values():
-            if task.done():
-                task.result()
+        """Begin with every container that is new."""
         self._pods = {pod.metadata.uid: pod for pod in pods}
         self._news.set()
         self._news = asyncio.Event()
@@ -81,12 +83,11 @@ class _Follower:
             for container in containers:
                 key = (pod.metadata.uid, container)
                 if key not in self._tasks:
-                    self._tasks[key] = asyncio.create_task(self._follow(pod, container))
+                    self._tasks[key] = self._group.create_task(self._follow(pod, container))
 
-    async def end(self) -> None:
+    def end(self) -> None:
         for task in self._tasks.values():
             task.cancel()
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
     async def _follow(self, pod: Pod, container: str) -> None:
         """A log ends with its container, or with the connection: then on with what came after."""
