@@ -78,6 +78,7 @@ def show_logs(where: Where, name: str, component: str | None, follow: bool, prev
             meant = matching(pods, component) if pods or not follow else []
             printer = _Printer([f"{pod.title}/{each}" for pod, own in meant for each in own])
             if follow:
+                _Notes()
                 await logs.follow_logs(client, federation, component, printer.put)
             else:
                 await logs.read_logs(client, meant, printer.put, note, previous=previous)
@@ -198,7 +199,7 @@ class _Printer:
 
 
 class _Notes(logging.Handler):
-    """What keeps the watches from their work, below a table; each once in a row."""
+    """Tells what keeps the watches from their work, each once in a row, and counts the lines."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
