@@ -50,6 +50,8 @@ def test_a_federation_that_is_well_is_listed_and_shown(
     namespace.apply(manifest("lab", pools=pools))
     namespace.wait_until_ready("lab")
     here = ("-n", namespace.name)
+    none = person.flower("list", "-n", "kube-public")
+    assert none == "No Federation is in namespace kube-public.\n"
     headings, row = [line.split() for line in person.flower("list", *here).splitlines()]
     assert headings == ["NAME", "MODE", "ISOLATION", "SUPERNODES", "READY", "AGE"]
     assert row[:5] == ["lab", "StatefulSet", "subprocess", "3/3", "True"]

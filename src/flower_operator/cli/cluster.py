@@ -5,8 +5,9 @@ import logging
 import shlex
 import shutil
 import sys
+import textwrap
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NoReturn
@@ -32,15 +33,18 @@ MANAGER = "kubectl-flower"
 
 
 def show_list(where: Where, all_namespaces: bool) -> None:
-    async def listed() -> list[Federation]:
+    async def listed() -> tuple[list[Federation], str]:
         async with _cluster(where) as (client, namespace, _):
-            return await federations.list_federations(client, None if all_namespaces else namespace)
+            found = await federations.list_federations(
+                client, None if all_namespaces else namespace
+            )
+            return found, "the cluster" if all_namespaces else f"namespace {namespace}"
 
-    found = asyncio.run(listed())
+    found, place = asyncio.run(listed())
     if found:
         click.echo("\n".join(list_table(found, time.time(), namespaces=all_namespaces)))
     else:
-        click.echo("There are no Federations." if all_namespaces else "No Federation is there.")
+        click.echo(f"No Federation is in {place}.")
 
 
 def show_status(where: Where, name: str, watch: bool) -> bool:
@@ -57,16 +61,28 @@ async def _show_status(where: Where, name: str) -> bool:
 
 async def _watch(where: Where, name: str) -> NoReturn:
     lines: list[str] = []
-    live, notes = LiveTable(lambda: lines, each=True), _Notes()
+    fault: list[str] = []
+    live = LiveTable(lambda: lines + fault, each=True)
+
+    def tell(text: str) -> None:
+        """In the table, where there is one: anything beside it would be written over."""
+        nonlocal fault
+        if width := _width():
+            fault = textwrap.wrap(f"{time.strftime('%X')} {text}", width - 1)
+            live.refresh()
+        else:
+            note(text)
+
     async with (
         _federation(where, name) as (client, federation),
         following(client, federation.metadata.namespace, name) as found,
     ):
+        _tell_faults(tell)
         async for current, pods in found.views():
             if current is None:
                 break
-            lines = federation_table(current, pods, time.time(), _width())
-            live.refresh(below=notes.count)
+            lines, fault = federation_table(current, pods, time.time(), _width()), []
+            live.refresh()
     raise ClusterError(f"{name} was deleted")
 
 
@@ -78,7 +94,7 @@ def show_logs(where: Where, name: str, component: str | None, follow: bool, prev
             meant = matching(pods, component) if pods or not follow else []
             printer = _Printer([f"{pod.title}/{each}" for pod, own in meant for each in own])
             if follow:
-                _Notes()
+                _tell_faults(note)
                 await logs.follow_logs(client, federation, component, printer.put)
             else:
                 await logs.read_logs(client, meant, printer.put, note, previous=previous)
@@ -198,24 +214,25 @@ class _Printer:
         click.echo(f"{title:<{self._width}} | {line.decode(errors='replace')}")
 
 
-class _Notes(logging.Handler):
-    """Tells what keeps the watches from their work, each once in a row, and counts the lines."""
+class _Faults(logging.Handler):
+    """What keeps the watches from their work, each once in a row."""
 
-    def __init__(self) -> None:
+    def __init__(self, tell: Callable[[str], None]) -> None:
         super().__init__(logging.WARNING)
-        self.count = 0
+        self._tell = tell
         self._last = ""
-        log = logging.getLogger("flower_operator.kube")
-        log.addHandler(self)
-        log.propagate = False
 
     def emit(self, record: logging.LogRecord) -> None:
         text = record.getMessage()
         if text != self._last:
-            self.count += 1
             self._last = text
-            width = _width()
-            note(text[: width - len("note: ") - 1] if width else text)
+            self._tell(text)
+
+
+def _tell_faults(tell: Callable[[str], None]) -> None:
+    log = logging.getLogger("flower_operator.kube")
+    log.addHandler(_Faults(tell))
+    log.propagate = False
 
 
 def _width() -> int | None:
