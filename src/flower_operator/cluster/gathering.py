@@ -23,6 +23,7 @@ from ..kube.resources import (
 )
 from ..kube.reviews import allowed, own_access_review
 from ..render.metadata import MANAGER
+from .errors import is_unknown_kind
 from .evidence import (
     RIGHTS,
     Deployment,
@@ -137,7 +138,9 @@ async def _federations(
         else:
             found = [await find(client, namespace, name)]
     except ApiError as error:
-        if error.code not in (403, 404):
+        if is_unknown_kind(error):
+            return []  # the finding about the CRD says why
+        if error.code != 403:
             raise
         return Hidden(str(error))
     if not found:
