@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -17,8 +16,7 @@ ONLY_CLUSTER = object()
 """What the click context of `kubectl flower` holds."""
 
 
-@dataclass(frozen=True)
-class Where:
+class Where(NamedTuple):
     """What the user said of the place."""
 
     namespace: str | None
