@@ -17,13 +17,13 @@ import yaml
 from flower_operator.api.manifest import parse
 from flower_operator.control import ControlClient, Unreachable
 from flower_operator.flower.releases import NEWEST
-from flower_operator.local.environments import environment
 from flower_operator.local.ports import Ports
 from flower_operator.local.process import LOOPBACK
 from flower_operator.local.processes import Machine, control_address, processes
 from flower_operator.local.state import Record
 from flower_operator.local.supervisor import accepts, environment_of, prepare
 from flower_operator.render import Facts, render
+from flower_operator.runs.environments import environment
 
 REPORT_APP = Path(__file__).parents[1] / "tests/local/apps/report"
 RUN = ["--run-config", "rounds=2"]

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from flower_operator.flower.releases import NEWEST
-from flower_operator.local.environments import EnvironmentUnavailable, environment
+from flower_operator.runs.environments import EnvironmentUnavailable, environment
 
 ROOT = Path(__file__).parents[1]
 MANIFEST = "examples/federation-newest.yaml"

@@ -22,7 +22,10 @@ Document = dict[str, Any]
 class Machine:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.environment = os.environ | {"XDG_STATE_HOME": str(folder / "state")}
+        self.environment = os.environ | {
+            "XDG_STATE_HOME": str(folder / "state"),
+            "KUBECONFIG": str(folder / "no-kubeconfig"),
+        }
 
     def run(
         self, *arguments: str | Path, check: bool = True, stdin: str | None = None

@@ -14,10 +14,10 @@ import yaml
 from flower_operator.api.manifest import parse
 from flower_operator.flower.dialects import Api, Dialect, dialect_of
 from flower_operator.flower.releases import Release
-from flower_operator.local.environments import environment
 from flower_operator.local.expansion import expand
 from flower_operator.render import Facts, render
 from flower_operator.render import releases as render_releases
+from flower_operator.runs.environments import environment
 from scripts.manifests import EXAMPLES
 from tests.harness.releases import RELEASES
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from flower_operator.flower.releases import Release
-from flower_operator.local.environments import environment
+from flower_operator.runs.environments import environment
 from tests.harness.waiting import wait_for
 from tests.local.machine import REPORT_APP, Machine, federation
 
@@ -82,7 +82,7 @@ def test_a_daemonset_runs_on_as_many_nodes_as_are_asked_for(machine: Machine) ->
     assert sorted(report["node"] for report in reports) == [f"{host}-0", f"{host}-1"]
 
 
-def test_logs_are_followed_until_the_federation_ends(machine: Machine) -> None:
+def test_logs_and_status_are_followed_until_the_federation_ends(machine: Machine) -> None:
     machine.up(federation("fed", "1.41.0", "subprocess"))
     following = subprocess.Popen(
         machine.command("logs", "-f", "fed", "north"),
@@ -90,8 +90,18 @@ def test_logs_are_followed_until_the_federation_ends(machine: Machine) -> None:
         stdout=subprocess.PIPE,
         text=True,
     )
+    watching = subprocess.Popen(
+        machine.command("status", "-w", "fed"),
+        env=machine.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
     machine.result_of("fed")
     machine.run("down", "fed")
+    seen, _ = watching.communicate(timeout=30)
+    assert seen.startswith("fed: ready, 2/2 SuperNodes connected\n")
+    assert (seen.endswith("error: fed ended\n"), watching.returncode) == (True, 1)
     output, _ = following.communicate(timeout=30)
     assert "north-0/supernode | " in output
     assert "Receiving: train message" in output
@@ -146,7 +156,11 @@ def test_bad_input_is_told_in_a_line_and_leaves_nothing_running(machine: Machine
 
     sound = federation("fed", "1.41.0", "subprocess")
     path = machine.write(sound)
-    assert error("status", "absent") == "error: no Federation absent runs here; running: none\n"
+    assert error("status", "absent") == (
+        "error: no Federation absent runs on this machine, and there is no kubeconfig at "
+        f"{machine.folder}/no-kubeconfig: set KUBECONFIG, or run inside a pod; "
+        "to run one here: flower-operator up FILE\n"
+    )
     assert error("down", "absent") == "error: no Federation absent runs here; running: none\n"
     assert "no Flower 1.41.9 on PyPI; the nearest known is 1.41.0" in error(
         "up", "-d", "--release", "1.41.9", path

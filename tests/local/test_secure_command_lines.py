@@ -13,13 +13,13 @@ import pytest
 
 from flower_operator.api.manifest import parse
 from flower_operator.flower.releases import parse_release
-from flower_operator.local.connections import with_connection
-from flower_operator.local.environments import environment
 from flower_operator.local.ports import Ports
 from flower_operator.local.process import LOOPBACK, Process
 from flower_operator.local.processes import Machine, control_address, processes
 from flower_operator.local.supervisor import accepts, environment_of, prepare
 from flower_operator.render import Facts, Plan, render
+from flower_operator.runs.connections import with_connection
+from flower_operator.runs.environments import environment
 from tests.harness.waiting import wait_for
 from tests.local.machine import REPORT_APP, federation
 

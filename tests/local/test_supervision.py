@@ -140,6 +140,11 @@ def test_restart_of_a_component(machine: Machine) -> None:
         1,
         "error: there is no component west-0; there are north-0, south-0, superlink\n",
     )
+    said = machine.run("suspend", "fed", check=False)
+    assert said.stderr.startswith("error: fed runs on this machine, where it can only be ended")
+    assert machine.run("restart", "fed").stdout.splitlines() == [
+        f"{name} restarts" for name in before
+    ]
 
 
 def test_a_crash_loop_is_told_with_its_reason_and_nothing_stays(machine: Machine) -> None:

@@ -1,6 +1,7 @@
 """The commands, as a user meets them."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,7 +14,8 @@ from click.testing import CliRunner, Result
 from flower_operator import __version__
 from flower_operator.api.crd import custom_resource_definition
 from flower_operator.cli import main
-from scripts.manifests import EXAMPLES
+from flower_operator.cli.plugin import plugin
+from scripts.manifests import EXAMPLES, ROOT
 from tests.unit.federations import document
 
 SERVICE = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "other"}}
@@ -134,12 +136,23 @@ def test_the_table_of_releases() -> None:
     assert "superexec root certificates: --root-certificates" in lines[5]
 
 
-def test_help_loads_no_heavy_library() -> None:
+def test_the_documented_commands_of_the_plugin_are_there() -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    text = "\n".join(page.read_text() for page in pages)
+    lines = re.findall(r"^kubectl flower (\S+) ?(.*)$", text, re.MULTILINE)
+    for name, arguments in lines:
+        plugin.commands[name].make_context(name, arguments.split())
+    assert {name for name, _ in lines} == set(plugin.commands)
+
+
+@pytest.mark.parametrize("command", ["main(['--help'])", "plugin()"])
+def test_help_loads_no_heavy_library(command: str) -> None:
     code = (
-        "import sys; from flower_operator.cli import main\n"
-        "try: main(['--help'])\n"
+        "import sys; from flower_operator.cli import main, plugin\n"
+        "sys.argv[1:] = ['--help']\n"
+        f"try: {command}\n"
         "except SystemExit: pass\n"
-        "sys.exit(bool({'pydantic', 'yaml', 'asyncio'} & set(sys.modules)))"
+        "sys.exit(bool({'aiohttp', 'pydantic', 'yaml', 'asyncio'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.DEVNULL, check=False)
     assert done.returncode == 0

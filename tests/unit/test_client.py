@@ -678,6 +678,38 @@ def test_without_credentials_nothing_can_be_reached(fault: Exception) -> None:
     run(scenario())
 
 
+def test_a_merge_patch_names_what_changes_and_who_changes_it() -> None:
+    async def scenario() -> None:
+        async with serve() as server, Client(server.connection, MANAGER) as client:
+            await client.patch(SERVICE, "team", "fed-superlink", {"spec": {"type": "NodePort"}})
+        request = server.request
+        assert (request.method, request.path) == ("PATCH", f"{SERVICES}/fed-superlink")
+        assert request.headers["Content-Type"] == "application/merge-patch+json"
+        assert request.query == {"fieldManager": MANAGER}
+        assert request.content == {"spec": {"type": "NodePort"}}
+
+    run(scenario())
+
+
+def test_a_stream_may_be_silent_for_longer_than_a_watch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "IDLE_SECONDS", 0.01)
+    monkeypatch.setattr(module, "REQUEST_SECONDS", 0.01)
+
+    async def pause(request: web.Request) -> web.StreamResponse:
+        await asyncio.sleep(0.05)
+        return web.Response()
+
+    async def scenario() -> None:
+        async with (
+            serve(stream(b"first ", then=pause)) as server,
+            Client(server.connection, MANAGER) as client,
+            client.stream(SERVICES) as chunks,
+        ):
+            assert b"".join([chunk async for chunk in chunks]) == b"first "
+
+    run(scenario())
+
+
 def test_every_request_is_counted_with_its_answer() -> None:
     async def scenario() -> None:
         counted: list[tuple[str, int]] = []

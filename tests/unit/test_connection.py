@@ -393,6 +393,21 @@ def test_without_any_file_it_says_what_to_do() -> None:
         connect()
 
 
+def test_a_context_of_ones_choice_wins_over_the_current_one_and_over_a_pods_account(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = kubeconfig({"token": "mine"})
+    both["contexts"].append({"name": "other", "context": {"cluster": "main", "namespace": "far"}})
+    path = write(tmp_path / "home", both, ".kube/config")
+    assert connect(path, "other").namespace == "far"
+    assert token(connect(path)) == "mine"
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    write(tmp_path / "account", "of the pod", "token")
+    assert connect(context="other").namespace == "far"
+    with pytest.raises(ConnectionFault, match="no context 'third'; there are: main, other"):
+        connect(path, "third")
+
+
 def test_a_context_that_is_not_there_names_those_that_are(tmp_path: Path) -> None:
     with pytest.raises(ConnectionFault, match="no context 'other'; there are: main"):
         connect(write(tmp_path, {**kubeconfig(), "current-context": "other"}))

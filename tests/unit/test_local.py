@@ -13,9 +13,7 @@ from hypothesis import strategies as st
 from flower_operator.api.manifest import parse
 from flower_operator.cli.table import federation_table
 from flower_operator.flower.releases import Release
-from flower_operator.local import environments, starting
-from flower_operator.local.connections import with_connection
-from flower_operator.local.environments import nearest
+from flower_operator.local import starting
 from flower_operator.local.expansion import expand
 from flower_operator.local.federations import LocalError
 from flower_operator.local.ports import PortInUse, Ports
@@ -23,6 +21,9 @@ from flower_operator.local.process import LOOPBACK, Process
 from flower_operator.local.processes import Machine, control_address, left_out, processes
 from flower_operator.local.reasons import explain
 from flower_operator.local.state import Desired, ProcessStatus, Status
+from flower_operator.runs import environments
+from flower_operator.runs.connections import with_connection
+from flower_operator.runs.environments import nearest
 from tests.unit.federations import document, plan, value_of
 
 

@@ -1,4 +1,5 @@
-"""Lines that are written over while they change, on a terminal; else once, at the end."""
+"""Lines that are written over while they change, on a terminal; else once, at the end, or one
+block after the other."""
 
 import sys
 from collections.abc import Callable
@@ -7,15 +8,21 @@ import click
 
 
 class LiveTable:
-    def __init__(self, lines: Callable[[], list[str]]) -> None:
+    def __init__(self, lines: Callable[[], list[str]], *, each: bool = False) -> None:
+        """`each`: where there is no terminal, show every change too."""
         self._lines = lines
+        self._each = each
         self._live = sys.stdout.isatty()
         self._shown: list[str] = []
 
     def refresh(self, below: int = 0) -> None:
         """Show the lines if they changed; `below`: how many others were printed after them."""
         lines = self._lines()
-        if not self._live or not lines or lines == self._shown:
+        if not (self._live or self._each) or not lines or lines == self._shown:
+            return
+        if not self._live:
+            click.echo("\n".join([""] * bool(self._shown) + lines))
+            self._shown = lines
             return
         start = f"\x1b[{len(self._shown) + below}A" if self._shown else ""
         end = f"\x1b[{below}B" if below else ""

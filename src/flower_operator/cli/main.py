@@ -7,8 +7,9 @@ import sys
 import click
 
 from .. import __version__
+from .commands import COMMANDS
 from .controller import controller
-from .local_commands import COMMANDS
+from .local_commands import COMMANDS as LOCAL_COMMANDS
 
 PATHS = click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 
@@ -101,5 +102,5 @@ def _exit_with(faults: list[str], *, found: int) -> None:
 
 
 main.add_command(controller)
-for command in COMMANDS:
+for command in LOCAL_COMMANDS + COMMANDS:
     main.add_command(command)

@@ -36,7 +36,7 @@ def list_table(found: Iterable[tuple[Desired, Status | None]]) -> list[str]:
                 str(bool(status and status.ready)),
                 _connected(desired, status),
                 desired.control,
-                _age(status),
+                age(time.time() - status.started if status else 0),
             )
         )
     return aligned(rows)
@@ -80,9 +80,8 @@ def _state(own: list[ProcessStatus]) -> str:
     return min((each.state for each in own), key=STATES.index)
 
 
-def _age(status: Status | None) -> str:
-    seconds = int(time.time() - status.started) if status else 0
+def age(seconds: float) -> str:
     for length, unit in ((86400, "d"), (3600, "h"), (60, "m")):
         if seconds >= length:
-            return f"{seconds // length}{unit}"
-    return f"{seconds}s"
+            return f"{int(seconds // length)}{unit}"
+    return f"{max(int(seconds), 0)}s"

@@ -10,7 +10,7 @@ import aiohttp
 import msgspec
 
 from .connection import Connection, ConnectionFault
-from .errors import NotLeader, Unreachable, error_of
+from .errors import ApiError, NotLeader, Unreachable, error_of
 from .resources import Resource
 
 CONNECT_SECONDS = 10.0
@@ -22,6 +22,7 @@ CONNECTIONS = 64
 APPLY = "application/apply-patch+yaml"  # JSON is YAML, and quicker to write
 JSON = "application/json"
 JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
 
 # Of an object that exists no version is this old, so an apply that names it can only create.
 NEVER = "1"
@@ -85,6 +86,12 @@ class Client:
         new = {**body, "metadata": {**body["metadata"], "resourceVersion": NEVER}}
         return await self.apply(resource, new)
 
+    async def patch(
+        self, resource: Resource, namespace: str, name: str, changes: Mapping[str, Any]
+    ) -> bytes:
+        """Change the fields that are named, and no others."""
+        return await self._write("PATCH", resource.path(namespace, name), changes, MERGE_PATCH)
+
     async def patch_status(
         self, resource: Resource, namespace: str, name: str, uid: str, status: object
     ) -> bytes:
@@ -120,6 +127,47 @@ class Client:
         token = await self._token()
         async with self._answer("GET", path, parameters, token, timeout) as answer:
             yield _lines(answer, calm)
+
+    @asynccontextmanager
+    async def stream(self, path: str, **parameters: str) -> AsyncIterator[AsyncIterator[bytes]]:
+        """An answer in the pieces in which it comes; it may be silent for as long as it likes."""
+        timeout = aiohttp.ClientTimeout(sock_connect=CONNECT_SECONDS)
+        token = await self._token()
+        async with self._answer("GET", path, parameters, token, timeout) as answer:
+            yield answer.content.iter_any()
+
+    @asynccontextmanager
+    async def websocket(
+        self, path: str, protocol: str, **parameters: str
+    ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+        token = await self._token()
+        try:
+            async with asyncio.timeout(REQUEST_SECONDS):
+                socket = await self._session.ws_connect(
+                    self._connection.server + path,
+                    params=parameters,
+                    protocols=[protocol],
+                    headers={"Authorization": f"Bearer {token}"} if token else {},
+                    proxy=self._connection.proxy,
+                    max_msg_size=0,
+                )
+        except aiohttp.WSServerHandshakeError as error:
+            raise await self._refusal(path, parameters, error.status) from None
+        except (TimeoutError, aiohttp.ClientError, OSError) as error:
+            raise Unreachable(str(error) or type(error).__name__) from error
+        async with socket:
+            yield socket
+
+    async def _refusal(self, path: str, parameters: Mapping[str, str], code: int) -> ApiError:
+        """Why there was no WebSocket: what a handshake is answered with is lost, so ask plainly."""
+        try:
+            await self._send("GET", path, parameters)
+        except ApiError as error:
+            if error.code == code:
+                return error
+        except Unreachable:
+            pass
+        return error_of(code, b"")
 
     async def _token(self) -> str | None:
         try:

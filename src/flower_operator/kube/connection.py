@@ -30,6 +30,10 @@ class ConnectionFault(Exception):
     """The settings for the API server are missing or make no sense; says which."""
 
 
+class NoKubeconfig(ConnectionFault):
+    """There are no settings at all."""
+
+
 @dataclass(frozen=True)
 class Connection:
     server: str
@@ -40,16 +44,18 @@ class Connection:
     in_cluster: bool = False
 
 
-def connect(kubeconfig: Path | None = None) -> Connection:
-    """By the given file, else by $KUBECONFIG, else a pod's own, else by ~/.kube/config."""
-    if kubeconfig is None and _in_pod() and "KUBECONFIG" not in os.environ:
+def connect(kubeconfig: Path | None = None, context: str | None = None) -> Connection:
+    """By the given file, else by $KUBECONFIG, else a pod's own, else by ~/.kube/config; by the
+    context of that name, or the current one."""
+    given = kubeconfig or context or "KUBECONFIG" in os.environ
+    if not given and _in_pod():
         return _pod_connection()
     config = _read_kubeconfig(kubeconfig)
+    chosen = context or config["current-context"]
     try:
-        return _kubeconfig_connection(config)
+        return _kubeconfig_connection(config, chosen)
     except (OSError, ValueError, *_MALFORMED) as error:
-        context = config["current-context"]
-        raise ConnectionFault(f"the kubeconfig's context {context!r}: {error}") from None
+        raise ConnectionFault(f"the kubeconfig's context {chosen!r}: {error}") from None
 
 
 def _in_pod() -> bool:
@@ -77,7 +83,7 @@ def _read_kubeconfig(given: Path | None) -> dict[str, Any]:
         names = variable.split(os.pathsep) if variable else [str(Path.home() / ".kube/config")]
         paths = [Path(name) for name in names if name and Path(name).exists()]
         if not paths:
-            raise ConnectionFault(
+            raise NoKubeconfig(
                 f"there is no kubeconfig at {', '.join(names)}: set KUBECONFIG, or run inside a pod"
             )
     merged: dict[str, Any] = {"clusters": {}, "users": {}, "contexts": {}, "current-context": ""}
@@ -108,8 +114,7 @@ def _with_absolute_paths(settings: dict[str, Any], folder: Path) -> dict[str, An
     return result
 
 
-def _kubeconfig_connection(config: dict[str, Any]) -> Connection:
-    name = config["current-context"]
+def _kubeconfig_connection(config: dict[str, Any], name: str) -> Connection:
     if name not in config["contexts"]:
         known = ", ".join(map(str, config["contexts"])) or "none"
         raise ConnectionFault(f"the kubeconfig has no context {name!r}; there are: {known}")

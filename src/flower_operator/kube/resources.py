@@ -26,10 +26,18 @@ EVENT = Resource("", "v1", "Event", "events")
 POD = Resource("", "v1", "Pod", "pods")
 SERVICE = Resource("", "v1", "Service", "services")
 DAEMON_SET = Resource("apps", "v1", "DaemonSet", "daemonsets")
+ENDPOINT_SLICE = Resource("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices")
+NETWORK_POLICY = Resource("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies")
+CUSTOM_RESOURCE_DEFINITION = Resource(
+    "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions"
+)
 DEPLOYMENT = Resource("apps", "v1", "Deployment", "deployments")
 STATEFUL_SET = Resource("apps", "v1", "StatefulSet", "statefulsets")
 LEASE = Resource("coordination.k8s.io", "v1", "Lease", "leases")
 TOKEN_REVIEW = Resource("authentication.k8s.io", "v1", "TokenReview", "tokenreviews")
 ACCESS_REVIEW = Resource(
     "authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews"
+)
+OWN_ACCESS_REVIEW = Resource(
+    "authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews"
 )

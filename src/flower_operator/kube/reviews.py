@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from .resources import ACCESS_REVIEW, TOKEN_REVIEW
+from .resources import ACCESS_REVIEW, OWN_ACCESS_REVIEW, TOKEN_REVIEW
 
 
 def token_review(token: str) -> dict[str, Any]:
@@ -32,6 +32,20 @@ def access_review(user: Mapping[str, Any], verb: str, path: str) -> dict[str, An
             "extra": user.get("extra", {}),
             "nonResourceAttributes": {"verb": verb, "path": path},
         },
+    }
+
+
+def own_access_review(
+    verb: str, group: str, resource: str, subresource: str, namespace: str
+) -> dict[str, Any]:
+    """May I?"""
+    attributes = {"verb": verb, "group": group, "resource": resource, "namespace": namespace}
+    if subresource:
+        attributes["subresource"] = subresource
+    return {
+        "apiVersion": OWN_ACCESS_REVIEW.api_version,
+        "kind": OWN_ACCESS_REVIEW.kind,
+        "spec": {"resourceAttributes": attributes},
     }
 
 

@@ -46,12 +46,16 @@ def describe_failure(own: Record, process: str, reason: str) -> str:
     return "\n".join([f"{process} keeps failing: {reason}", *(f"  | {line}" for line in tail)])
 
 
-def restart(own: Record, component: str) -> list[str]:
-    """Restart a process, or all of a pod; the names of those restarted."""
+def restart(own: Record, component: str | None) -> list[str]:
+    """Restart what a name means, or everything; the names of the processes restarted."""
     desired = own.read_desired()
-    names = matching(desired, component) if desired else []
-    if not desired or not names:
-        raise LocalError(unknown_component(desired, component))
+    if desired is None:
+        raise LocalError(f"{own.name} is ending")
+    names = [each.name for each in desired.processes]
+    if component is not None:
+        names = matching(desired, component)
+        if not names:
+            raise LocalError(unknown_component(desired, component))
     for name in names:
         desired.restarts[name] = desired.restarts.get(name, 0) + 1
     own.write_desired(desired)
@@ -68,8 +72,8 @@ def matching(desired: Desired, component: str) -> list[str]:
     ]
 
 
-def unknown_component(desired: Desired | None, component: str) -> str:
-    known = ", ".join(sorted({process.pod for process in desired.processes} if desired else ()))
+def unknown_component(desired: Desired, component: str) -> str:
+    known = ", ".join(sorted({process.pod for process in desired.processes}))
     return f"there is no component {component}; there are {known}"
 
 

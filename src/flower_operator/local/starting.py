@@ -14,7 +14,7 @@ from ..api.problems import InvalidFederation
 from ..api.types import Federation
 from ..flower.releases import parse_release
 from ..render import Facts, Plan, render
-from .environments import environment, installed_release
+from ..runs.environments import environment, installed_release
 from .federations import LocalError, Started
 from .ports import Ports
 from .process import LOOPBACK

@@ -14,6 +14,7 @@ from typing import Any
 
 from ..flower.dialects import NEWEST, Dialect, dialect_of
 from ..flower.releases import parse_release
+from ..runs.connections import Target
 from .process import Process
 
 
@@ -37,6 +38,10 @@ class Desired:
     @property
     def dialect(self) -> Dialect:
         return dialect_of(parse_release(self.release) or NEWEST)
+
+    @property
+    def target(self) -> Target:
+        return Target(self.name, self.control, self.dialect)
 
 
 @dataclass

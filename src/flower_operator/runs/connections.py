@@ -1,6 +1,7 @@
 """How `flwr run` is told where a SuperLink is, by release."""
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -8,47 +9,64 @@ import tomlkit
 from tomlkit.exceptions import TOMLKitError
 from tomlkit.items import Table
 
-from .federations import LocalError
-from .state import Desired
+from ..flower.dialects import Dialect
 
 
-def section(desired: Desired) -> tuple[str, ...]:
-    """Where the connection stands in the file that this release reads."""
-    if desired.dialect.connection_file == "pyproject.toml":
-        return ("tool", "flwr", "federations", desired.name)
-    return ("superlink", desired.name)
+class RunError(RuntimeError):
+    """What a user asked for cannot be run; the text says why and what to do."""
 
 
-def connection(desired: Desired) -> dict[str, Any]:
-    return {"address": desired.control, "insecure": True}
+@dataclass(frozen=True)
+class Target:
+    """A SuperLink as `flwr run` sees it."""
+
+    name: str
+    address: str
+    dialect: Dialect
+
+    @property
+    def in_app(self) -> bool:
+        """Whether this release reads the connection from the app's own file."""
+        return self.dialect.connection_file == "pyproject.toml"
+
+    @property
+    def section(self) -> tuple[str, ...]:
+        """Where the connection stands in the file that this release reads."""
+        return (
+            ("tool", "flwr", "federations", self.name) if self.in_app else ("superlink", self.name)
+        )
+
+    @property
+    def connection(self) -> dict[str, Any]:
+        return {"address": self.address, "insecure": True}
 
 
-def connection_text(desired: Desired) -> str:
+def connection_text(target: Target) -> str:
     """The section to paste."""
-    lines = [f"[{'.'.join(section(desired))}]"]
+    lines = [f"[{'.'.join(target.section)}]"]
     lines += [
-        f"{key} = {tomlkit.item(value).as_string()}" for key, value in connection(desired).items()
+        f"{key} = {tomlkit.item(value).as_string()}" for key, value in target.connection.items()
     ]
     return "\n".join(lines) + "\n"
 
 
-def connection_path(desired: Desired, app: Path) -> Path:
-    if desired.dialect.connection_file == "pyproject.toml":
+def connection_path(target: Target, app: Path) -> Path:
+    if target.in_app:
         return app / "pyproject.toml"
     home = os.environ.get("FLWR_HOME") or Path.home() / ".flwr"
     return Path(home) / "config.toml"
 
 
-def write_connection(desired: Desired, app: Path) -> Path:
+def write_connection(target: Target, app: Path) -> Path:
     """Put the connection into its file; whatever else is there stays, comments too."""
-    path = connection_path(desired, app)
+    path = connection_path(target, app)
     if path.name == "pyproject.toml" and not path.exists():
-        raise LocalError(f"{path} does not exist; name the app's folder with --app")
+        raise RunError(f"{path} does not exist; name the app's folder with --app")
     before = path.read_text() if path.exists() else ""
     try:
-        after = with_connection(before, section(desired), connection(desired))
+        after = with_connection(before, target.section, target.connection)
     except TOMLKitError as error:
-        raise LocalError(f"{path} is not TOML: {error}") from None
+        raise RunError(f"{path} is not TOML: {error}") from None
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(".toml.new")
     temporary.write_text(after)

@@ -1,0 +1,53 @@
+"""Runs submitted to a Federation of a cluster, over a forwarded port."""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from ..api.rules import superlink_name
+from ..kube.client import Client
+from ..kube.forward import HOST, forward
+from ..runs.connections import Target
+from ..runs.environments import environment
+from ..runs.submission import submit
+from .errors import ClusterError
+from .federations import Federation, list_pods
+from .pods import superlink_pod
+
+
+async def run(
+    client: Client,
+    federation: Federation,
+    app: Path,
+    options: tuple[str, ...],
+    tell: Callable[[str], None],
+) -> int:
+    """`flwr run` through the API server; its exit status. `tell` hears what takes long or fails."""
+    refuse_secure(federation)
+    pod = superlink_pod(federation.name, await list_pods(client, federation))
+    release, dialect = federation.release, federation.dialect
+    told = partial(tell, f"installing Flower {release}, once")
+    folder = await asyncio.to_thread(environment, release, told)
+    namespace = federation.metadata.namespace
+    async with forward(client, namespace, pod, dialect.control.port, tell) as port:
+        target = Target(federation.name, f"{HOST}:{port}", dialect)
+        return await submit(target, folder, app, options)
+
+
+def forwarded(federation: Federation) -> tuple[Target, str]:
+    """The connection for a port forwarded by hand, and the arguments of kubectl to do so."""
+    refuse_secure(federation)
+    dialect, endpoint = federation.dialect, federation.status.endpoints.superlink_service
+    port = endpoint.rpartition(":")[2]
+    service = f"service/{superlink_name(federation.name)}"
+    arguments = f"port-forward -n {federation.metadata.namespace} {service} {port}"
+    return Target(federation.name, f"{HOST}:{port}", dialect), arguments
+
+
+def refuse_secure(federation: Federation) -> None:
+    if not federation.spec.insecure:
+        raise ClusterError(
+            f"{federation.name} has insecure: false, and its certificate is not valid for a "
+            "forwarded port; run flwr inside the cluster"
+        )

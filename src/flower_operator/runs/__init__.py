@@ -1,0 +1,1 @@
+"""Runs submitted with a release's own `flwr`, wherever the SuperLink is."""
