@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from flower_operator.local.environments import cache_folder
+from flower_operator.runs.environments import cache_folder
 
 from .archive import (
     PACKAGES,

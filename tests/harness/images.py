@@ -4,7 +4,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from flower_operator.local.environments import cache_folder
+from flower_operator.runs.environments import cache_folder
 from scripts.archive import Image, make_environment, unpacked, write_archive, write_layer
 from scripts.image import base
 

@@ -8,7 +8,7 @@ import pytest
 
 from flower_operator import __version__
 from flower_operator.flower.releases import Release
-from flower_operator.local.environments import environment
+from flower_operator.runs.environments import environment
 from scripts.chart import CHART
 from scripts.image import make_image
 from tests.cluster.federations import Namespace

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from flower_operator.flower.releases import Release
-from flower_operator.local.environments import environment
+from flower_operator.runs.environments import environment
 from tests.cluster.federations import Namespace
 from tests.harness.binaries import binary
 from tests.harness.https_client import LOOPBACK
