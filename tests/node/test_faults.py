@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from flower_operator.flower.releases import Release
-from tests.cluster.federations import Document, Namespace
+from tests.cluster.federations import Namespace
 from tests.harness.node import Node
 from tests.harness.waiting import wait_for
 from tests.local.machine import federation
@@ -17,31 +16,44 @@ RUNNING = "running"
 
 
 class Flight:
-    """A run on a Federation, long enough for something to happen to it."""
+    """Runs on two Federations of different releases, long enough for something to happen."""
 
-    def __init__(self, namespace: Namespace, folder: Path, release: Release) -> None:
-        self._namespace = namespace
-        self._app = App(folder, release)
-        namespace.apply(federation("fed", str(release), "process"))
-        namespace.wait_until_ready("fed", timeout=120)
-        with forwarded(namespace, "fed-superlink") as address:
-            self._app.connect("cluster", address)
-            self._app.submit("cluster", "--run-config", "rounds=3 pause=6.0")
+    def __init__(self, namespace: Namespace, folder: Path) -> None:
+        self.namespace = namespace
+        self.apps = {f"fed-1-{release.minor}": App(folder, release) for release in RELEASES}
+        for name, app in self.apps.items():
+            namespace.apply(federation(name, str(app.release), "process"))
+        for name, app in self.apps.items():
+            namespace.wait_until_ready(name, timeout=120)
+            with forwarded(namespace, f"{name}-superlink") as address:
+                app.connect("cluster", address)
+                app.submit("cluster", "--run-config", "rounds=3 pause=6.0")
         self.wait_until(RUNNING)
 
-    def statuses(self) -> list[str]:
-        with forwarded(self._namespace, "fed-superlink") as address:
-            self._app.connect("cluster", address)
-            return self._app.statuses("cluster")
+    def statuses(self, name: str) -> list[str]:
+        app = self.apps[name]
+        with forwarded(self.namespace, f"{name}-superlink") as address:
+            app.connect("cluster", address)
+            return app.statuses("cluster")
 
     def wait_until(self, status: str, timeout: float = 180) -> None:
-        seen: list[str] = []
+        """Until the runs have come to this."""
+        seen: dict[str, list[str]] = {}
 
         def reached() -> bool:
-            seen[:] = self.statuses()
-            return seen == [status]
+            seen.update({name: self.statuses(name) for name in self.apps})
+            return all(each == [status] for each in seen.values())
 
-        wait_for(reached, lambda: f"the run is not {status}: {seen}", timeout, interval=1)
+        wait_for(reached, lambda: f"the runs are not {status}: {seen}", timeout, interval=1)
+
+    def wait_until_ready(self) -> None:
+        for name in self.apps:
+            self.namespace.wait_until_ready(name, timeout=180)
+
+
+@pytest.fixture
+def flight(namespace: Namespace, tmp_path: Path) -> Flight:
+    return Flight(namespace, tmp_path)
 
 
 def delete_pod(namespace: Namespace, name: str) -> None:
@@ -50,53 +62,41 @@ def delete_pod(namespace: Namespace, name: str) -> None:
     assert status == 200, answer
 
 
-def pods_of(namespace: Namespace, component: str) -> list[Document]:
-    label = "flower.flwr.ai/component"
-    return [pod for pod in namespace.pods() if pod["metadata"]["labels"].get(label) == component]
-
-
-@pytest.mark.parametrize("release", RELEASES, ids=str)
-def test_a_run_does_not_notice_what_kubernetes_goes_through(
-    node: Node, namespace: Namespace, tmp_path: Path, release: Release
-) -> None:
-    flight = Flight(namespace, tmp_path, release)
-    before = {pod["metadata"]["uid"] for pod in namespace.pods()}
-    operator = Namespace(namespace.cluster, NAMESPACE)
+def test_a_run_does_not_notice_what_kubernetes_goes_through(node: Node, flight: Flight) -> None:
+    before = {pod["metadata"]["uid"] for pod in flight.namespace.pods()}
+    operator = Namespace(flight.namespace.cluster, NAMESPACE)
     [controller] = operator.pods()
     delete_pod(operator, controller["metadata"]["name"])
     node.restart_containerd()
     node.restart_kubelet()
-    namespace.cluster.restart_apiserver()
+    node.cluster.restart_apiserver()
     flight.wait_until(COMPLETED)
-    after = namespace.pods()
+    after = flight.namespace.pods()
     assert {pod["metadata"]["uid"] for pod in after} == before
     restarts = [
         each["restartCount"] for pod in after for each in pod["status"]["containerStatuses"]
     ]
     assert set(restarts) == {0}
-    namespace.wait_until_ready("fed", timeout=120)
+    flight.wait_until_ready()
 
 
-@pytest.mark.parametrize("release", RELEASES, ids=str)
-def test_a_run_goes_on_without_a_supernode_that_was_lost(
-    namespace: Namespace, tmp_path: Path, release: Release
-) -> None:
-    flight = Flight(namespace, tmp_path, release)
-    delete_pod(namespace, "fed-supernode-north-0")
+def test_a_run_goes_on_without_a_supernode_that_was_lost(flight: Flight) -> None:
+    for name in flight.apps:
+        delete_pod(flight.namespace, f"{name}-supernode-north-0")
     flight.wait_until(COMPLETED)
-    namespace.wait_until_ready("fed", timeout=120)
+    flight.wait_until_ready()
 
 
-@pytest.mark.parametrize("release", RELEASES, ids=str)
-def test_a_run_is_lost_with_a_superlink_that_keeps_nothing(
-    namespace: Namespace, tmp_path: Path, release: Release
-) -> None:
-    flight = Flight(namespace, tmp_path, release)
-    [superlink] = pods_of(namespace, "superlink")
-    delete_pod(namespace, superlink["metadata"]["name"])
-    namespace.wait_for_condition("fed", "Ready", "False", timeout=60)
-    namespace.wait_until_ready("fed", timeout=180)
-    assert flight.statuses() == []
-    (tmp_path / "again").mkdir()
-    result = train(namespace, "fed", release, tmp_path / "again")
-    assert result["model"] == [0.5, 0.5, 0.5]
+def test_a_run_is_lost_with_a_superlink_that_keeps_nothing(flight: Flight, tmp_path: Path) -> None:
+    for pod in flight.namespace.pods():
+        if pod["metadata"]["labels"]["flower.flwr.ai/component"] == "superlink":
+            delete_pod(flight.namespace, pod["metadata"]["name"])
+    for name in flight.apps:
+        flight.namespace.wait_for_condition(name, "Ready", "False", timeout=60)
+    flight.wait_until_ready()
+    for name, app in flight.apps.items():
+        assert flight.statuses(name) == []
+        folder = tmp_path / "again" / name
+        folder.mkdir(parents=True)
+        result = train(flight.namespace, name, app.release, folder)
+        assert result["model"] == [0.5, 0.5, 0.5]

@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -59,40 +60,58 @@ def test_the_quick_start_word_for_word(namespace: Namespace, tmp_path: Path) -> 
     assert result_in(output)["reports"] == [{}], "no node config is in this manifest"
 
 
-@pytest.mark.parametrize("isolation", ["process", "subprocess"])
 @pytest.mark.parametrize("release", RELEASES, ids=str)
 def test_pools_train_each_with_its_own_part_of_the_data(
-    namespace: Namespace, tmp_path: Path, release: Release, isolation: str
+    namespace: Namespace, tmp_path: Path, release: Release
 ) -> None:
-    namespace.apply(federation("fed", str(release), isolation))
-    ready = namespace.wait_until_ready("fed", timeout=120)
-    assert ready["status"]["release"] == str(release)
-    result = train(namespace, "fed", release, tmp_path)
-    assert result["model"] == [0.5, 0.5, 0.5], "the mean of partitions 0 and 1"
-    reports = sorted(result["reports"], key=lambda report: report["partition-id"])
-    assert reports == expected_reports()
-    # By the account of the SuperLink, which the operator asks from its own pod.
-    wait_for(
-        lambda: namespace.federation("fed")["status"].get("connectedSupernodes") == 2,
-        lambda: f"not connected: {namespace.federation('fed')['status']}",
-        timeout=60,
-    )
+    documents = [federation(each, str(release), each) for each in ("process", "subprocess")]
+    for name, result in train_all(namespace, release, tmp_path, documents).items():
+        assert result["model"] == [0.5, 0.5, 0.5], "the mean of partitions 0 and 1"
+        reports = sorted(result["reports"], key=lambda report: report["partition-id"])
+        assert reports == expected_reports()
+        assert namespace.federation(name)["status"]["release"] == str(release)
+        wait_until_connected(namespace, name)
 
 
-@pytest.mark.parametrize("isolation", ["process", "subprocess"])
 @pytest.mark.parametrize("release", RELEASES, ids=str)
 def test_a_supernode_on_every_node_trains(
-    namespace: Namespace, tmp_path: Path, release: Release, isolation: str
+    namespace: Namespace, tmp_path: Path, release: Release
 ) -> None:
-    document = federation("fed", str(release), isolation)
-    document["spec"]["mode"] = "DaemonSet"
-    for pool in document["spec"]["supernodes"]["pools"]:
-        del pool["replicas"]
-        pool["nodeConfig"] = {"partition-id": "3", "place": "{node}", "pool": "{pool}"}
-    namespace.apply(document)
-    namespace.wait_until_ready("fed", timeout=120)
-    result = train(namespace, "fed", release, tmp_path)
-    assert sorted(result["reports"], key=lambda report: report["pool"]) == [
-        {"partition-id": 3, "place": "node", "pool": "north"},
-        {"partition-id": 3, "place": "node", "pool": "south"},
-    ]
+    documents = [federation(each, str(release), each) for each in ("process", "subprocess")]
+    for document in documents:
+        document["spec"]["mode"] = "DaemonSet"
+        for pool in document["spec"]["supernodes"]["pools"]:
+            del pool["replicas"]
+            pool["nodeConfig"] = {"partition-id": "3", "place": "{node}", "pool": "{pool}"}
+    for result in train_all(namespace, release, tmp_path, documents).values():
+        assert sorted(result["reports"], key=lambda report: report["pool"]) == [
+            {"partition-id": 3, "place": "node", "pool": "north"},
+            {"partition-id": 3, "place": "node", "pool": "south"},
+        ]
+
+
+def train_all(
+    namespace: Namespace, release: Release, folder: Path, documents: list[Document]
+) -> dict[str, Document]:
+    """What the report app printed on each of these Federations, all at once."""
+
+    def make_and_train(document: Document) -> Document:
+        name = document["metadata"]["name"]
+        namespace.apply(document)
+        namespace.wait_until_ready(name, timeout=120)
+        own = folder / name
+        own.mkdir()
+        return train(namespace, name, release, own)
+
+    names = [document["metadata"]["name"] for document in documents]
+    with ThreadPoolExecutor() as pool:
+        return dict(zip(names, pool.map(make_and_train, documents), strict=True))
+
+
+def wait_until_connected(namespace: Namespace, name: str) -> None:
+    """By the account of the SuperLink, which the operator asks from its own pod."""
+    wait_for(
+        lambda: namespace.federation(name)["status"].get("connectedSupernodes") == 2,
+        lambda: f"not connected: {namespace.federation(name)['status']}",
+        timeout=60,
+    )

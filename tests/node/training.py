@@ -50,11 +50,11 @@ class App:
     """The report app in a folder of its own, and flwr of a release to run it with."""
 
     def __init__(self, folder: Path, release: Release) -> None:
-        self.folder = folder / "app"
+        self.folder = folder / f"app-{release}"
         shutil.copytree(REPORT_APP, self.folder)
-        self._home = folder / "flwr-home"
+        self._home = folder / f"flwr-home-{release}"
         self._home.mkdir()
-        self._release = release
+        self.release = release
         self._in_app = release < Release(1, 26)
 
     def connect(self, name: str, address: str) -> None:
@@ -88,7 +88,7 @@ class App:
 
     def _flwr(self, *arguments: str) -> str:
         done = subprocess.run(
-            [str(environment(self._release) / "bin/flwr"), *arguments],
+            [str(environment(self.release) / "bin/flwr"), *arguments],
             cwd=self.folder,
             env=self.environment,
             stdin=subprocess.DEVNULL,
