@@ -24,10 +24,13 @@ class Resource:
 CONFIG_MAP = Resource("", "v1", "ConfigMap", "configmaps")
 EVENT = Resource("", "v1", "Event", "events")
 POD = Resource("", "v1", "Pod", "pods")
+SECRET = Resource("", "v1", "Secret", "secrets")
 SERVICE = Resource("", "v1", "Service", "services")
+SERVICE_ACCOUNT = Resource("", "v1", "ServiceAccount", "serviceaccounts")
 DAEMON_SET = Resource("apps", "v1", "DaemonSet", "daemonsets")
 DEPLOYMENT = Resource("apps", "v1", "Deployment", "deployments")
 STATEFUL_SET = Resource("apps", "v1", "StatefulSet", "statefulsets")
+ROLE_BINDING = Resource("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings")
 LEASE = Resource("coordination.k8s.io", "v1", "Lease", "leases")
 TOKEN_REVIEW = Resource("authentication.k8s.io", "v1", "TokenReview", "tokenreviews")
 ACCESS_REVIEW = Resource(
