@@ -141,13 +141,13 @@ def test_a_watch_that_breaks_loses_nothing(
         operator.wait_until_leading()
         for _ in range(6):
             if trouble == "gone watches":
-                proxy.faults = Faults(gone_watches=8)
+                proxy.faults = Faults(gone_watches=10)
             elif trouble == "gone events":
                 proxy.faults = Faults(gone_events=8)
             assert proxy.cut_watches() > 0
             for _ in range(4):
                 storm.blow()
-            wait_until(lambda: len(proxy.open_watches) >= 7, "the watches are not back")
+            wait_until(lambda: len(proxy.open_watches) >= 9, "the watches are not back")
         storm.check()
 
 
@@ -163,8 +163,8 @@ def test_a_federation_deleted_while_nobody_watched_is_forgotten(
         proxy.cut_watches()
         room.delete("lab")
         wait_until(lambda: not room.children(), "children stay")
-        proxy.faults = Faults(gone_watches=8)
-        wait_until(lambda: len(proxy.open_watches) >= 7, "the watches are not back")
+        proxy.faults = Faults(gone_watches=10)
+        wait_until(lambda: len(proxy.open_watches) >= 9, "the watches are not back")
         proxy.clear()
         room.apply(manifest("other"))
         room.wait_until_ready("other")
