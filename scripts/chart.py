@@ -10,12 +10,23 @@ from typing import Any
 from flower_operator import __version__
 from flower_operator.api.crd import custom_resource_definition
 from flower_operator.cli.output import crd_to_yaml, to_yaml
-from flower_operator.operator.permissions import LEADER_ELECTION, MANAGER, METRICS, Rule
+from flower_operator.operator.permissions import (
+    LEADER_ELECTION,
+    MANAGER,
+    METRICS,
+    TASK_EXECUTOR,
+    Rule,
+)
 
 CHART = Path(__file__).parents[1] / "dist/chart"
 GENERATED = CHART / "generated"
 
-ROLES = {"manager": MANAGER, "leader-election": LEADER_ELECTION, "metrics-auth": METRICS}
+ROLES = {
+    "manager": MANAGER,
+    "leader-election": LEADER_ELECTION,
+    "metrics-auth": METRICS,
+    "task-executor": TASK_EXECUTOR,
+}
 
 
 def chart_files() -> dict[Path, str]:

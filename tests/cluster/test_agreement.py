@@ -53,6 +53,7 @@ gpus = st.fixed_dictionaries(
         "mountAll": st.booleans(),
     },
 )
+executors = st.sampled_from(["subprocess", "kubernetes"])
 images = st.fixed_dictionaries(
     {}, optional={"supernode": words, "superexecClientApp": st.sampled_from(["", "img"])}
 )
@@ -61,6 +62,7 @@ pools = st.fixed_dictionaries(
     optional={
         "replicas": st.integers(0, 3),
         "images": images,
+        "executor": executors,
         "gpu": gpus,
         "supernodeResources": resources,
         "podTemplate": pod_templates,
@@ -84,6 +86,7 @@ superlinks = st.fixed_dictionaries(
     {"image": st.sampled_from(["", "flwr/superlink:1.25.0"])},
     optional={
         "superexecImage": st.sampled_from(["", "img"]),
+        "executor": executors,
         "resources": resources,
         "env": env,
         "podTemplate": pod_templates,

@@ -347,14 +347,21 @@ def test_the_operator_may_do_what_is_listed_and_no_more(plane: ControlPlane) -> 
         assert own_rights(plane, NAMESPACE) == listed(MANAGER, METRICS, LEADER_ELECTION)
         for verb, group, resource in [
             ("get", "", "secrets"),
+            ("list", "", "secrets"),
+            ("patch", "", "secrets"),
             ("create", "", "pods"),
+            ("patch", "", "pods"),
             ("get", "", "pods/log"),
             ("create", "", "pods/exec"),
             ("update", "flwr.exalsius.ai", "federations"),
             ("patch", "flwr.exalsius.ai", "federations"),
             ("delete", "flwr.exalsius.ai", "federations"),
             ("deletecollection", "apps", "deployments"),
-            ("create", "rbac.authorization.k8s.io", "rolebindings"),
+            ("create", "rbac.authorization.k8s.io", "roles"),
+            ("create", "rbac.authorization.k8s.io", "clusterrolebindings"),
+            # Of any role but the one that is named.
+            ("bind", "rbac.authorization.k8s.io", "clusterroles"),
+            ("bind", "rbac.authorization.k8s.io", "roles"),
             ("impersonate", "", "users"),
         ]:
             wanted = {"verb": verb, "group": group, "resource": resource, "namespace": "north"}

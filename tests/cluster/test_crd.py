@@ -79,6 +79,24 @@ def mount_all(document: Document) -> None:
     document["spec"]["supernodes"]["pools"][0]["gpu"] = {"enabled": True, "mountAll": True}
 
 
+def launch_server_apps(document: Document) -> None:
+    document["spec"]["superlink"]["executor"] = "kubernetes"
+
+
+def launch_client_apps(document: Document) -> None:
+    document["spec"]["supernodes"]["pools"][0]["executor"] = "kubernetes"
+
+
+def launch_securely(document: Document) -> None:
+    launch_client_apps(document)
+    document["spec"]["insecure"] = False
+
+
+def launch_with_all_gpus(document: Document) -> None:
+    launch_client_apps(document)
+    document["spec"]["supernodes"]["pools"][0]["gpu"] = {"mountAll": True, "vendor": "amd"}
+
+
 def long_names(document: Document) -> None:
     document["spec"]["supernodes"]["pools"][0]["name"] = "p" * 50
 
@@ -127,6 +145,31 @@ def long_names(document: Document) -> None:
             document(),
             mount_all,
             "spec.supernodes.pools[*].gpu.vendor is required when gpu.mountAll=true",
+        ),
+        (
+            document(),
+            launch_server_apps,
+            "spec.superlink.executor may be kubernetes only when isolationMode=process",
+        ),
+        (
+            document(),
+            launch_client_apps,
+            "spec.supernodes.pools[*].executor may be kubernetes only when isolationMode=process",
+        ),
+        (
+            document("DaemonSet", isolation="process"),
+            launch_client_apps,
+            "spec.supernodes.pools[*].executor may be kubernetes only when mode is StatefulSet",
+        ),
+        (
+            document(isolation="process"),
+            launch_securely,
+            "spec.supernodes.pools[*].executor may be kubernetes only when insecure=true",
+        ),
+        (
+            document(isolation="process"),
+            launch_with_all_gpus,
+            "spec.supernodes.pools[*].gpu.mountAll must be false when executor=kubernetes",
         ),
         (
             document(),
@@ -206,6 +249,8 @@ def test_the_pods_of_every_example_pass_pod_security_restricted(
             if template is None:
                 continue
             template["spec"].pop("runtimeClassName", None)  # no such class on this cluster
+            for account in ("serviceAccountName", "serviceAccount"):  # nor such an account
+                template["spec"].pop(account, None)
             claims = workload["spec"].get("volumeClaimTemplates", [])
             names = [claim["metadata"]["name"] for claim in claims]
             template["spec"]["volumes"] += [{"name": each, "emptyDir": {}} for each in names]

@@ -132,6 +132,30 @@ def test_an_api_server_that_restarts_is_waited_for(
         assert operator.get_health("/healthz")[0] == 200
 
 
+def test_tasks_of_a_federation_that_is_gone_are_cleared_away_in_the_end(
+    rights: Path, room: Namespace, proxy: FaultProxy
+) -> None:
+    """Nothing but the failed attempt itself reminds the operator of them."""
+    labels = {"app.kubernetes.io/managed-by": "flower-operator"}
+    labels |= {"flower.flwr.ai/federation": "gone", "flower.flwr.ai/component": "serverapp"}
+    pod = {
+        "metadata": {"name": "flwr-taskexecutor-1-a", "labels": labels},
+        "spec": {"containers": [{"name": "taskexecutor", "image": "x"}]},
+    }
+    with OperatorProcess(proxy.kubeconfig_from(rights)) as operator:
+        operator.wait_until_leading()
+        deletes = lambda each: each.method == "DELETE"  # noqa: E731
+        proxy.faults = Faults(applies_to=deletes, error_fractions={503: 1.0})
+        status, _ = room.cluster.request("POST", f"/api/v1/namespaces/{room.name}/pods", pod)
+        assert status == 201
+        wait_until(
+            lambda: any("not reconciled" in each["message"] for each in operator.log()),
+            "the operator did not try",
+        )
+        proxy.faults = Faults()
+        wait_until(lambda: not room.pods(), "the task stays")
+
+
 @pytest.mark.parametrize("trouble", ["cut", "gone watches", "gone events"])
 def test_a_watch_that_breaks_loses_nothing(
     rights: Path, room: Namespace, proxy: FaultProxy, trouble: str
@@ -141,13 +165,13 @@ def test_a_watch_that_breaks_loses_nothing(
         operator.wait_until_leading()
         for _ in range(6):
             if trouble == "gone watches":
-                proxy.faults = Faults(gone_watches=8)
+                proxy.faults = Faults(gone_watches=10)
             elif trouble == "gone events":
                 proxy.faults = Faults(gone_events=8)
             assert proxy.cut_watches() > 0
             for _ in range(4):
                 storm.blow()
-            wait_until(lambda: len(proxy.open_watches) >= 7, "the watches are not back")
+            wait_until(lambda: len(proxy.open_watches) >= 9, "the watches are not back")
         storm.check()
 
 
@@ -163,8 +187,8 @@ def test_a_federation_deleted_while_nobody_watched_is_forgotten(
         proxy.cut_watches()
         room.delete("lab")
         wait_until(lambda: not room.children(), "children stay")
-        proxy.faults = Faults(gone_watches=8)
-        wait_until(lambda: len(proxy.open_watches) >= 7, "the watches are not back")
+        proxy.faults = Faults(gone_watches=10)
+        wait_until(lambda: len(proxy.open_watches) >= 9, "the watches are not back")
         proxy.clear()
         room.apply(manifest("other"))
         room.wait_until_ready("other")

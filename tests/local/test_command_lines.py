@@ -28,7 +28,8 @@ COMMANDS = {
     "superexec-serverapp": "flower-superexec",
     "superexec-clientapp": "flower-superexec",
 }
-VARIABLES = {"FLOWER_INDEX": "1", "FLOWER_NODE_NAME": "node-a"}
+VARIABLES = {"FLOWER_INDEX": "1", "FLOWER_NODE_NAME": "node-a", "FLOWER_POD_IP": "10.0.0.7"}
+POOL_LABEL = "flower.flwr.ai/pool"
 
 
 @pytest.mark.parametrize("release", RELEASES, ids=str)
@@ -96,13 +97,15 @@ def command_lines(release: Release, dialect: Dialect) -> Iterator[dict[str, Any]
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(render_releases, "dialect_of", lambda _: dialect)
             objects = render(parse(document), Facts()).objects
-        for container in containers(objects):
+        executors = executors_of(document)
+        for pool, container in containers(objects):
             arguments = [expand(text, VARIABLES) for text in container["args"]]
             line = {
                 "container": container["name"],
                 "arguments": arguments,
                 "isolation": document["spec"]["isolationMode"],
                 "insecure": document["spec"]["insecure"],
+                "launches_pods": executors[pool] == "kubernetes",
             }
             if (key := json.dumps(line)) not in seen:
                 seen.add(key)
@@ -121,7 +124,25 @@ def variations(release: Release) -> Iterator[dict[str, Any]]:
                 spec["superlink"]["superexecImage"] = superexec
                 for pool in spec["supernodes"]["pools"]:
                     pool.setdefault("images", {})["superexecClientApp"] = superexec
+                leave_possible_executors(spec, release)
                 yield copy
+
+
+def leave_possible_executors(spec: dict[str, Any], release: Release) -> None:
+    process, insecure = spec["isolationMode"] == "process", spec["insecure"]
+    if not process or release.minor < (32 if insecure else 37):
+        spec["superlink"].pop("executor", None)
+    # Before 1.33 tasks could not mount what the example has.
+    if not process or not insecure or release.minor < 33:
+        for pool in spec["supernodes"]["pools"]:
+            pool.pop("executor", None)
+
+
+def executors_of(document: dict[str, Any]) -> dict[str | None, str | None]:
+    """Who runs apps how, by pool; None is the SuperLink."""
+    spec = document["spec"]
+    pools = {pool["name"]: pool.get("executor") for pool in spec["supernodes"]["pools"]}
+    return {None: spec["superlink"].get("executor"), **pools}
 
 
 @cache
@@ -133,10 +154,13 @@ def example_documents() -> tuple[str, ...]:
     )
 
 
-def containers(objects: tuple[dict[str, Any], ...]) -> Iterator[dict[str, Any]]:
+def containers(objects: tuple[dict[str, Any], ...]) -> Iterator[tuple[str | None, dict[str, Any]]]:
+    """Every container, with the pool that it belongs to."""
     for each in objects:
-        if "template" in each["spec" if "spec" in each else "data"]:
-            yield from each["spec"]["template"]["spec"]["containers"]
+        if "template" in each.get("spec", {}):
+            pool = each["metadata"]["labels"].get(POOL_LABEL)
+            for container in each["spec"]["template"]["spec"]["containers"]:
+                yield pool, container
 
 
 def meaning(release: Release, line: dict[str, Any]) -> dict[str, Any]:
@@ -160,7 +184,8 @@ def superlink_meaning(release: Release, line: dict[str, Any]) -> dict[str, Any]:
     }
     for name, file in files.items():
         wanted[name] = None if insecure else f"/etc/flower/tls/{file}"
-    runtime = "0.0.0.0" if process and insecure else "127.0.0.1"
+    exposed = process and (insecure or line["launches_pods"])
+    runtime = "0.0.0.0" if exposed else "127.0.0.1"
     if release.minor < 35:
         wanted["--serverappio-api-address"] = f"{runtime}:9091"
     elif release.minor < 37:
@@ -192,10 +217,11 @@ def supernode_meaning(release: Release, line: dict[str, Any]) -> dict[str, Any]:
     }
     if name == "federation-newest" and "node.toml" not in " ".join(line["arguments"]):
         wanted["--node-config"] = 'name="hospitals-1" num-partitions=4 partition-id=1'
+    host = "0.0.0.0" if line["launches_pods"] else "127.0.0.1"
     if release.minor < 35:
-        wanted["--clientappio-api-address"] = "127.0.0.1:9094"
+        wanted["--clientappio-api-address"] = f"{host}:9094"
     else:
-        wanted |= {"--host": "127.0.0.1", "--port": 9094}
+        wanted |= {"--host": host, "--port": 9094}
     if release.minor >= 29:
         secret = line["isolation"] == "process" and not insecure
         wanted["--superexec-auth-secret-file"] = "/etc/flower/superexec/secret" if secret else None
@@ -215,13 +241,21 @@ def superexec_meaning(release: Release, line: dict[str, Any]) -> dict[str, Any]:
     runtime = "--appio-api-address" if release.minor < 36 else "--runtime-api-address"
     # The SuperLink's port has TLS from 1.37 on; before, and at SuperNodes, the pod's loopback.
     tls = not line["insecure"] and plugin == "serverapp" and release.minor >= 37
+    address = f"127.0.0.1:{port}"
+    if line["launches_pods"]:
+        link = "federation-kubernetes-executor-superlink.default.svc:9091"
+        address = link if plugin == "serverapp" else "10.0.0.7:9094"
     wanted: dict[str, Any] = {
-        runtime: f"127.0.0.1:{port}",
+        runtime: address,
         "--insecure": not tls,
         "--health-server-address": "0.0.0.0:9098",
     }
     if release.minor < 38:
         wanted["--plugin-type"] = plugin
+    if release.minor >= 32:
+        file = "/etc/flower/executor/executor.yaml"
+        wanted["--executor"] = "kubernetes" if line["launches_pods"] else "subprocess"
+        wanted["--executor-config"] = file if line["launches_pods"] else None
     if release.minor >= 30:
         wanted["--root-certificates"] = "/etc/flower/ca/ca.crt" if tls else None
     if release.minor >= 29:

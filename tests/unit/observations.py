@@ -18,6 +18,8 @@ NAMESPACE = "team"
 _KEPT: dict[str, tuple[type[Any], Callable[[Any], Any]]] = {
     "Service": (observed.ChildForm, observed.child_of),
     "ConfigMap": (observed.ChildForm, observed.child_of),
+    "ServiceAccount": (observed.ServiceAccountForm, observed.service_account_of),
+    "RoleBinding": (observed.RoleBindingForm, observed.role_binding_of),
     "Deployment": (observed.WorkloadForm, observed.deployment_of),
     "StatefulSet": (observed.WorkloadForm, observed.stateful_set_of),
     "DaemonSet": (observed.WorkloadForm, observed.daemon_set_of),

@@ -34,7 +34,7 @@ def test_version() -> None:
 def test_every_example_is_valid() -> None:
     result = run("validate", str(EXAMPLES))
     assert result.exit_code == 0
-    assert result.stdout.count("is valid") == 13
+    assert result.stdout.count("is valid") == 14
 
 
 def test_a_fault_is_told_with_file_document_and_field(tmp_path: Path) -> None:
@@ -132,7 +132,8 @@ def test_the_crd_command_prints_the_crd() -> None:
 def test_the_table_of_releases() -> None:
     lines = run("releases").stdout.splitlines()
     assert lines[1].split()[:3] == ["1.23", "gRPC", "9092"]
-    assert lines[11].split()[:3] == ["1.40", "HTTP", "8000"]
+    assert lines[12].split()[:3] == ["1.40", "HTTP", "8000"]
+    assert lines[7].endswith("task volumes: yes")
     assert "superexec root certificates: --root-certificates" in lines[5]
 
 

@@ -56,7 +56,7 @@ def test_what_is_no_release(text: str) -> None:
 def test_a_release_speaks_the_last_dialect_that_began_before_it() -> None:
     assert dialect_of(Release(1, 28)).since == Release(1, 26)
     assert dialect_of(Release(1, 29)).since == Release(1, 29)
-    assert dialect_of(Release(1, 34, 7)).since == Release(1, 32)
+    assert dialect_of(Release(1, 34, 7)).since == Release(1, 33)
     assert dialect_of(Release(1, 99)) == dialect_of(NEWEST) == DIALECTS[-1]
 
 

@@ -1,6 +1,7 @@
 """What is wrong with a pod, in words that a person can act on."""
 
 from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
 import pytest
@@ -215,7 +216,7 @@ def test_every_container_in_trouble_is_told_of() -> None:
     assert [each.reason for each in troubles(status)] == ["CrashLoop", "ImageNotPullable"]
 
 
-def pod(status: Document, **metadata: str) -> Pod | None:
+def pod(status: Document, **metadata: Any) -> Pod | None:
     labels = {
         "app.kubernetes.io/managed-by": "flower-operator",
         "flower.flwr.ai/federation": "fed",
@@ -225,6 +226,21 @@ def pod(status: Document, **metadata: str) -> Pod | None:
     about = {"name": "fed-supernode-default-0", "namespace": "team", "labels": labels, **metadata}
     answer = msgspec.json.encode({"metadata": about, "status": status})
     return pod_of(msgspec.json.decode(answer, type=PodForm))
+
+
+@pytest.mark.parametrize("component", ["serverapp", "clientapp"])
+def test_a_task_is_known_from_its_first_day_and_has_no_troubles_here(component: str) -> None:
+    labels = {
+        "flower.flwr.ai/federation": "fed",
+        "flower.flwr.ai/component": component,
+        "flower.flwr.ai/index": "1",
+    }
+    ends = with_container(BACK_OFF, terminated(1)) | {"phase": "Failed", "reason": "Evicted"}
+    kept = [pod(status, uid="u", labels=labels) for status in ({"phase": "Pending"}, ends)]
+    assert kept[0] == kept[1]
+    assert kept[0] is not None
+    assert (kept[0].uid, kept[0].index, kept[0].troubles) == ("u", "1", ())
+    assert pod({}, labels=labels, deletionTimestamp="2026-11-15T12:00:00Z") is None
 
 
 def test_a_pod_in_trouble_is_known_by_its_federation_and_pool() -> None:

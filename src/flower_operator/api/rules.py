@@ -22,6 +22,10 @@ POOLS: Path = ("spec", "supernodes", "pools")
 LONGEST_NAME = 63
 LONGEST_STATEFUL_NAME = 52
 
+NO_POOL_LAUNCHES_PODS = (
+    "self.spec.supernodes.pools.all(p, !has(p.executor) || p.executor != 'kubernetes')"
+)
+
 
 @dataclass(frozen=True)
 class Rule:
@@ -90,6 +94,19 @@ def _superexec_image_missing(federation: Federation) -> Iterator[Path]:
 def _superexec_image_given(federation: Federation) -> Iterator[Path]:
     if _subprocess(federation) and federation.spec.superlink.superexec_image:
         yield ("spec", "superlink", "superexecImage")
+
+
+def _superlink_executor_in_subprocess(federation: Federation) -> Iterator[Path]:
+    if _subprocess(federation) and federation.spec.superlink.executor == "kubernetes":
+        yield ("spec", "superlink", "executor")
+
+
+def _secure(federation: Federation) -> bool:
+    return not federation.spec.insecure
+
+
+def _launches_pods(pool: Pool) -> bool:
+    return pool.executor == "kubernetes"
 
 
 def _name_unfit(federation: Federation) -> Iterator[Path]:
@@ -170,6 +187,38 @@ RULES = (
         "!p.gpu.mountAll || has(p.gpu.vendor))",
         _pools(
             _always, lambda pool: pool.gpu.mount_all and pool.gpu.vendor is None, "gpu", "vendor"
+        ),
+    ),
+    Rule(
+        "spec.superlink.executor may be kubernetes only when isolationMode=process",
+        "self.spec.isolationMode == 'process' || !has(self.spec.superlink.executor) || "
+        "self.spec.superlink.executor != 'kubernetes'",
+        _superlink_executor_in_subprocess,
+    ),
+    Rule(
+        "spec.supernodes.pools[*].executor may be kubernetes only when isolationMode=process",
+        f"self.spec.isolationMode == 'process' || {NO_POOL_LAUNCHES_PODS}",
+        _pools(_subprocess, _launches_pods, "executor"),
+    ),
+    Rule(
+        "spec.supernodes.pools[*].executor may be kubernetes only when mode is StatefulSet: a "
+        "task of a DaemonSet's pod could land on another node than its data",
+        f"self.spec.mode == 'StatefulSet' || {NO_POOL_LAUNCHES_PODS}",
+        _pools(_daemon, _launches_pods, "executor"),
+    ),
+    Rule(
+        "spec.supernodes.pools[*].executor may be kubernetes only when insecure=true: SuperNodes "
+        "have no certificate, so their tasks would reach them in plain text",
+        f"!has(self.spec.insecure) || self.spec.insecure || {NO_POOL_LAUNCHES_PODS}",
+        _pools(_secure, _launches_pods, "executor"),
+    ),
+    Rule(
+        "spec.supernodes.pools[*].gpu.mountAll must be false when executor=kubernetes: use "
+        "gpu.enabled, which requests GPUs for each task",
+        "self.spec.supernodes.pools.all(p, !has(p.executor) || p.executor != 'kubernetes' || "
+        "!has(p.gpu) || !has(p.gpu.mountAll) || !p.gpu.mountAll)",
+        _pools(
+            _always, lambda pool: _launches_pods(pool) and pool.gpu.mount_all, "gpu", "mountAll"
         ),
     ),
     Rule(

@@ -15,6 +15,7 @@ KIND = "Federation"
 
 Mode = Literal["DaemonSet", "StatefulSet"]
 IsolationMode = Literal["process", "subprocess"]
+Executor = Literal["subprocess", "kubernetes"]
 
 Text = Annotated[str, Field(min_length=1)]
 Port = Annotated[int, Field(ge=1, le=65535)]
@@ -71,9 +72,17 @@ class SuperLink(Part):
         default=None,
         description="Image of the SuperExec that runs ServerApps; process isolation only.",
     )
+    executor: Executor | None = Field(
+        default=None,
+        description=(
+            "Where the SuperExec runs ServerApps: as its own subprocesses, which is what it does "
+            "if not told, or with Flower's Kubernetes executor, each in a pod of its own."
+        ),
+    )
     resources: Resources = Field(default={}, description="Resources of the SuperLink container.")
     superexec_resources: Resources = Field(
-        default={}, description="Resources of the SuperExec container."
+        default={},
+        description="Resources of the SuperExec container; with executor kubernetes, of each task.",
     )
     env: EnvVars = Field(default=[], description="Environment of the SuperLink and its SuperExec.")
     extra_args: list[str] = Field(
@@ -132,12 +141,20 @@ class Pool(Part):
         default=None, description="Number of SuperNodes; StatefulSet mode only."
     )
     images: PoolImages = Field(default=PoolImages(), description="Images of this pool.")
+    executor: Executor | None = Field(
+        default=None,
+        description=(
+            "Where the SuperExecs run ClientApps: as their own subprocesses, which is what they "
+            "do if not told, or with Flower's Kubernetes executor, each in a pod of its own."
+        ),
+    )
     gpu: Gpu = Field(default=Gpu(), description="GPUs of this pool.")
     supernode_resources: Resources = Field(
         default={}, description="Resources of the SuperNode container."
     )
     superexec_resources: Resources = Field(
-        default={}, description="Resources of the SuperExec container."
+        default={},
+        description="Resources of the SuperExec container; with executor kubernetes, of each task.",
     )
     pod_template: PodTemplate = Field(
         default={}, description="Merged into this pool's pods as a strategic merge patch."

@@ -33,7 +33,7 @@ def _news(previous: Dialect | None, dialect: Dialect) -> str:
         return ""
     before, now = vars(previous), vars(dialect)
     return ", ".join(
-        f"{name.replace('_', ' ')}: {value or 'gone'}"
+        f"{name.replace('_', ' ')}: {'yes' if value is True else value or 'gone'}"
         for name, value in now.items()
         if name != "since" and value != before[name] and not isinstance(value, Api)
     )

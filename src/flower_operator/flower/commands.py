@@ -52,17 +52,18 @@ def supernode_arguments(
     isolation: IsolationMode,
     *,
     superlink: str,
+    runtime_exposed: bool = False,
     root_certificates: str | None = None,
     superexec_secret: str | None = None,
     node_config: str | None = None,
 ) -> list[str]:
-    """Arguments of flower-supernode; the app API is for its own pod only."""
+    """Arguments of flower-supernode. `runtime_exposed`: its app API is for other pods too."""
     arguments = [dialect.superlink, superlink, dialect.isolation, isolation]
     if root_certificates is None:
         arguments.append(dialect.insecure)
     else:
         arguments += [dialect.root_certificates, root_certificates]
-    arguments += dialect.clientappio.listen(LOOPBACK)
+    arguments += dialect.clientappio.listen(EVERYWHERE if runtime_exposed else LOOPBACK)
     arguments += [dialect.health, f"{EVERYWHERE}:{HEALTH_PORT}"]
     arguments += _secret(dialect, isolation, superexec_secret)
     if node_config is not None:
@@ -73,21 +74,31 @@ def supernode_arguments(
 def superexec_arguments(
     dialect: Dialect,
     plugin: str,
-    runtime: Api,
+    runtime: str,
     *,
     root_certificates: str | None = None,
     superexec_secret: str | None = None,
+    executor_config: str | None = None,
 ) -> list[str]:
-    """Arguments of flower-superexec beside the process whose `runtime` API it works for."""
-    arguments = [dialect.runtime, f"{LOOPBACK}:{runtime.port}"]
+    """Arguments of flower-superexec, which works for the `runtime` API at this address and, with
+    an `executor_config`, hands that address on to the pods of its tasks."""
+    arguments = [dialect.runtime, runtime]
     if root_certificates is None or dialect.superexec_root_certificates is None:
         arguments.append(dialect.insecure)
     else:
         arguments += [dialect.superexec_root_certificates, root_certificates]
     if dialect.plugin_type:
         arguments += [dialect.plugin_type, plugin]
+    if executor_config and dialect.executor:
+        arguments += [dialect.executor, "kubernetes"]
+        arguments += [dialect.executor_config, executor_config] if dialect.executor_config else []
     arguments += [dialect.health, f"{EVERYWHERE}:{SUPEREXEC_HEALTH_PORT}"]
     return arguments + _secret(dialect, "process", superexec_secret)
+
+
+def beside(runtime: Api) -> str:
+    """The address of an app API for a SuperExec in the same pod."""
+    return f"{LOOPBACK}:{runtime.port}"
 
 
 def _secret(dialect: Dialect, isolation: IsolationMode, path: str | None) -> list[str]:

@@ -4,7 +4,7 @@ Every SuperLink from 1.23 to 1.41 was run with every SuperNode of those releases
 SuperExecs of neighbouring releases; design/compatibility.md has the tables and their gaps.
 """
 
-from .dialects import dialect_of
+from .dialects import DIALECTS, dialect_of
 from .releases import Release
 
 # Lines of releases whose SuperExecs may be exchanged; beside these it must be the same line,
@@ -33,6 +33,21 @@ def serverapp_mismatch(superlink: Release, superexec: Release) -> str | None:
 def clientapp_mismatch(supernode: Release, superexec: Release) -> str | None:
     """Why a SuperExec cannot run ClientApps for the SuperNode beside it."""
     return _superexec_mismatch("SuperNode", supernode, superexec, CLIENTAPP_LINES)
+
+
+def executor_mismatch(superexec: Release, *, secure: bool) -> str | None:
+    """Why a SuperExec cannot run tasks in pods of their own."""
+    if dialect_of(superexec).executor is None:
+        first = next(each.since for each in DIALECTS if each.executor)
+        return _too_old(superexec, first, "cannot run tasks in pods of their own")
+    if secure and not dialect_of(superexec).runtime_follows_tls:
+        first = next(each.since for each in DIALECTS if each.runtime_follows_tls)
+        return _too_old(superexec, first, "has no TLS between a SuperLink and its tasks' pods")
+    return None
+
+
+def _too_old(release: Release, first: Release, fault: str) -> str:
+    return f"Flower {release} {fault}; use {first.major}.{first.minor} or newer, or subprocess"
 
 
 def _superexec_mismatch(

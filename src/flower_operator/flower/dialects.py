@@ -72,6 +72,11 @@ class Dialect:
     runtime: str = "--appio-api-address"
     plugin_type: str | None = "--plugin-type"
     superexec_root_certificates: str | None = None
+    executor: str | None = None
+    """1.31 had it too, but could not be told what the pods of tasks should be like."""
+    executor_config: str | None = None
+    task_volumes: bool = False
+    """Whether the Kubernetes executor can mount volumes in the pods of tasks."""
 
     @property
     def runtime_follows_tls(self) -> bool:
@@ -84,7 +89,15 @@ CHANGES: tuple[tuple[Release, dict[str, Any]], ...] = (
     (Release(1, 26), {"connection_file": "config.toml"}),
     (Release(1, 29), {"superexec_secret": "--superexec-auth-secret-file"}),
     (Release(1, 30), {"superexec_root_certificates": "--root-certificates"}),
-    (Release(1, 32), {"disable_installation": "--disable-runtime-dependency-installation"}),
+    (
+        Release(1, 32),
+        {
+            "disable_installation": "--disable-runtime-dependency-installation",
+            "executor": "--executor",
+            "executor_config": "--executor-config",
+        },
+    ),
+    (Release(1, 33), {"task_volumes": True}),
     (
         Release(1, 35),
         {

@@ -112,9 +112,12 @@ class Client:
         return await self._write("PATCH", path, patch, JSON_PATCH)
 
     async def delete(
-        self, resource: Resource, namespace: str, name: str, uid: str, propagation: str
+        self, resource: Resource, namespace: str, name: str, uid: str | None, propagation: str
     ) -> bytes:
-        body = {"propagationPolicy": propagation, "preconditions": {"uid": uid}}
+        """Delete exactly this object; without a uid, whichever has the name."""
+        body: dict[str, Any] = {"propagationPolicy": propagation}
+        if uid is not None:
+            body["preconditions"] = {"uid": uid}
         return await self._write("DELETE", resource.path(namespace, name), body, JSON)
 
     @asynccontextmanager

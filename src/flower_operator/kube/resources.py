@@ -24,7 +24,9 @@ class Resource:
 CONFIG_MAP = Resource("", "v1", "ConfigMap", "configmaps")
 EVENT = Resource("", "v1", "Event", "events")
 POD = Resource("", "v1", "Pod", "pods")
+SECRET = Resource("", "v1", "Secret", "secrets")
 SERVICE = Resource("", "v1", "Service", "services")
+SERVICE_ACCOUNT = Resource("", "v1", "ServiceAccount", "serviceaccounts")
 DAEMON_SET = Resource("apps", "v1", "DaemonSet", "daemonsets")
 ENDPOINT_SLICE = Resource("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices")
 NETWORK_POLICY = Resource("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies")
@@ -33,6 +35,7 @@ CUSTOM_RESOURCE_DEFINITION = Resource(
 )
 DEPLOYMENT = Resource("apps", "v1", "Deployment", "deployments")
 STATEFUL_SET = Resource("apps", "v1", "StatefulSet", "statefulsets")
+ROLE_BINDING = Resource("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings")
 LEASE = Resource("coordination.k8s.io", "v1", "Lease", "leases")
 TOKEN_REVIEW = Resource("authentication.k8s.io", "v1", "TokenReview", "tokenreviews")
 ACCESS_REVIEW = Resource(

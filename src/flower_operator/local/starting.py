@@ -38,7 +38,7 @@ def start(
 ) -> Started:
     """Start a Federation, or change it to this if it runs; `tell` hears what takes long."""
     try:
-        plan = render(_with_release(federation, options), Facts())
+        plan = render(_with_subprocesses(_with_release(federation, options)), Facts())
     except InvalidFederation as error:
         raise LocalError("\n".join(map(str, error.problems))) from None
     own = record(federation.name)
@@ -49,9 +49,7 @@ def start(
     _install(plan, options, tell)
     with allocation():
         own.write_desired(_desired(federation.name, plan, own, options))
-    notices = plan.notices + tuple(
-        f"container {name} is not one of Flower's and does not run here" for name in left_out(plan)
-    )
+    notices = (*plan.notices, *_executor_notices(federation), *_container_notices(plan))
     if own.is_running():
         own.signal(SIGHUP)
         return Started(own, notices, None)
@@ -119,6 +117,30 @@ def _with_release(federation: Federation, options: Options) -> Federation:
     return federation.model_copy(
         update={"spec": federation.spec.model_copy(update={"version": version})}
     )
+
+
+def _with_subprocesses(federation: Federation) -> Federation:
+    """There are no pods to be had here: SuperExecs run their tasks as they do if not told."""
+    spec, untold = federation.spec, {"executor": None}
+    pools = [pool.model_copy(update=untold) for pool in spec.supernodes.pools]
+    changes = {
+        "superlink": spec.superlink.model_copy(update=untold),
+        "supernodes": spec.supernodes.model_copy(update={"pools": pools}),
+    }
+    return federation.model_copy(update={"spec": spec.model_copy(update=changes)})
+
+
+def _executor_notices(federation: Federation) -> list[str]:
+    executors = [federation.spec.superlink.executor]
+    executors += [pool.executor for pool in federation.spec.supernodes.pools]
+    if "kubernetes" not in executors:
+        return []
+    return ["executor kubernetes is for clusters; here tasks are processes like all others"]
+
+
+def _container_notices(plan: Plan) -> list[str]:
+    names = left_out(plan)
+    return [f"container {name} is not one of Flower's and does not run here" for name in names]
 
 
 def _refuse_secure(federation: Federation) -> None:

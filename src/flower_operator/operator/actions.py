@@ -141,5 +141,7 @@ def _same_content(wanted: Wanted, existing: Existing) -> bool:
         return True
     has = msgspec.json.decode(existing.content or b"{}")
     wants = msgspec.json.decode(wanted.content)
-    # One label more in a Service's selector, and it leads nowhere.
-    return includes(has, wants) and has.get("selector") == wants.get("selector")
+    # One label more in a Service's selector, and it leads nowhere; one subject more in a
+    # RoleBinding, and a stranger has its rights.
+    whole = all(has.get(field) == wants.get(field) for field in ("selector", "subjects"))
+    return includes(has, wants) and whole

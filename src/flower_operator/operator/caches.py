@@ -7,7 +7,17 @@ from typing import Any
 
 from ..kube.cache import Cache, Key
 from ..kube.client import Client
-from ..kube.resources import CONFIG_MAP, DAEMON_SET, DEPLOYMENT, EVENT, POD, SERVICE, STATEFUL_SET
+from ..kube.resources import (
+    CONFIG_MAP,
+    DAEMON_SET,
+    DEPLOYMENT,
+    EVENT,
+    POD,
+    ROLE_BINDING,
+    SERVICE,
+    SERVICE_ACCOUNT,
+    STATEFUL_SET,
+)
 from ..render.metadata import MANAGER
 from ..status import observed
 from ..status.observed import Federation, Metadata, Mishap, Pod, Refusal, Workload
@@ -76,6 +86,8 @@ class Caches:
         for resource, form, keep in (
             (SERVICE, observed.ChildForm, observed.child_of),
             (CONFIG_MAP, observed.ChildForm, observed.child_of),
+            (SERVICE_ACCOUNT, observed.ServiceAccountForm, observed.service_account_of),
+            (ROLE_BINDING, observed.RoleBindingForm, observed.role_binding_of),
             (DEPLOYMENT, observed.WorkloadForm, observed.deployment_of),
             (STATEFUL_SET, observed.WorkloadForm, observed.stateful_set_of),
             (DAEMON_SET, observed.WorkloadForm, observed.daemon_set_of),

@@ -136,8 +136,8 @@ class Controller:
             self._queue.done(key)
             if recheck is not None:
                 self._queue.add_after(key, recheck)
-        if self._caches.federations.get(key) is None:
-            self._queue.forget(key)
+            if self._caches.federations.get(key) is None:
+                self._queue.forget(key)
 
     def _complain(
         self, key: Key, message: str, seconds: float, error: Exception | None = None

@@ -14,7 +14,9 @@ from ..kube.resources import (
     CONFIG_MAP,
     DAEMON_SET,
     DEPLOYMENT,
+    ROLE_BINDING,
     SERVICE,
+    SERVICE_ACCOUNT,
     STATEFUL_SET,
     Resource,
 )
@@ -25,7 +27,10 @@ from ..status.outline import Outline, outline_of
 
 FEDERATION = Resource(GROUP, VERSION, KIND, PLURAL)
 WORKLOADS = {each.kind: each for each in (DEPLOYMENT, STATEFUL_SET, DAEMON_SET)}
-CHILDREN = {each.kind: each for each in (SERVICE, CONFIG_MAP)} | WORKLOADS
+PLAIN = {each.kind: each for each in (SERVICE, CONFIG_MAP, SERVICE_ACCOUNT, ROLE_BINDING)}
+CHILDREN = PLAIN | WORKLOADS
+
+HEAD = {"apiVersion", "kind", "metadata"}
 
 Identity = tuple[str, str]
 """Kind and name of a child."""
@@ -98,4 +103,6 @@ def _wanted(child: Mapping[str, Any]) -> Wanted:
 
 
 def _content(child: Mapping[str, Any]) -> bytes:
-    return msgspec.json.encode(child.get("spec", child.get("data")))
+    """The spec or the data; all there is of kinds that have neither."""
+    rest = {key: value for key, value in child.items() if key not in HEAD}
+    return msgspec.json.encode(child.get("spec", child.get("data", rest)))

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from ..api.crd import PLURAL
 from ..api.types import GROUP
+from ..render.executor import ROLE
 
 LEASE = "flower-operator"
 
@@ -18,6 +19,7 @@ class Rule:
     names: tuple[str, ...] = ()
 
 
+_RBAC = "rbac.authorization.k8s.io"
 _OBSERVE = ("list", "watch")
 _OWN = ("get", *_OBSERVE, "create", "patch", "delete")
 
@@ -30,12 +32,20 @@ MANAGER = (
     # OwnerReferencesPermissionEnforcement is on.
     Rule(GROUP, (f"{PLURAL}/finalizers",), ("update",)),
     # What a Federation is rendered to. Server-side apply is patch, and create the first time.
-    Rule("", ("services", "configmaps"), _OWN),
+    Rule("", ("services", "configmaps", "serviceaccounts"), _OWN),
     Rule("apps", ("deployments", "statefulsets", "daemonsets"), _OWN),
-    # Why a pool is not ready is written in its pods and in the events about them.
-    Rule("", ("pods",), _OBSERVE),
+    # It hands a SuperExec the one role below, which it does not have itself.
+    Rule(_RBAC, ("rolebindings",), _OWN),
+    Rule(_RBAC, ("clusterroles",), ("bind",), names=(ROLE,)),
+    # Why a pool is not ready is written in its pods and in the events about them. Pods of tasks,
+    # and the Secrets with their tokens, belong to nobody and have to be cleared away.
+    Rule("", ("pods",), (*_OBSERVE, "delete")),
+    Rule("", ("secrets",), ("delete",)),
     Rule("", ("events",), (*_OBSERVE, "create")),
 )
+
+# In a Federation's namespace, for a SuperExec with Flower's Kubernetes executor: what that calls.
+TASK_EXECUTOR = (Rule("", ("pods", "secrets"), ("create", "list", "delete")),)
 
 # In the operator's own namespace.
 LEADER_ELECTION = (

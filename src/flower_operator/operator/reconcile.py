@@ -16,11 +16,13 @@ from ..kube.events import event
 from ..kube.resources import EVENT
 from ..render.metadata import MANAGER
 from ..status.observed import Federation
+from ..status.outline import Outline
 from ..status.summary import Fault, Observation, refuse, summarize
 from .caches import Caches, Key
 from .children import Children, Outcome
 from .connections import Connections
 from .desired import FEDERATION, Desired, Identity, desired_of, owner_of, version_of
+from .tasks import clear_away, left_over
 from .transitions import Transition, progress_only, transitions
 
 log = logging.getLogger(__name__)
@@ -61,6 +63,7 @@ class Reconciler:
             self._desired.pop(key, None)
             self._connections.forget(key)
             self._postponed.pop(key, None)
+            await self._clear_tasks(key, None)
             return None
         try:
             desired, bodies = self._look_up(key, federation)
@@ -75,9 +78,16 @@ class Reconciler:
         children = Children(self._client, self._caches, federation, bodies, attempts)
         outcome = await children.care(desired)
         recheck = await self._write_status(key, federation, desired, outcome)
+        await self._clear_tasks(key, desired.outline)
         if outcome.retry is not None:
             raise Retry(outcome.retry)
         return recheck
+
+    async def _clear_tasks(self, key: Key, outline: Outline | None) -> None:
+        if found := left_over(self._caches.pods.group(key), outline):
+            await clear_away(self._client, found)
+            extra = {"federation": "/".join(key), "pods": [each.name for each in found]}
+            log.info("tasks cleared away", extra=extra)
 
     def _look_up(
         self, key: Key, federation: Federation

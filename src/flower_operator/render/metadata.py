@@ -12,6 +12,10 @@ MANAGER = "flower-operator"
 PREFIX = "flower.flwr.ai"
 RESTARTED_AT = f"{PREFIX}/restarted-at"
 
+# Components that flwr's Kubernetes executor makes, not the operator.
+SERVERAPP = "serverapp"
+CLIENTAPP = "clientapp"
+
 
 def superlink_labels(federation: Federation) -> dict[str, str]:
     return _labels(federation, "superlink")
@@ -19,6 +23,20 @@ def superlink_labels(federation: Federation) -> dict[str, str]:
 
 def pool_labels(federation: Federation, pool: Pool) -> dict[str, str]:
     return _labels(federation, "supernode") | {f"{PREFIX}/pool": pool.name}
+
+
+def serverapp_labels(federation: Federation) -> dict[str, str]:
+    """Labels of the pods and Secrets of the SuperLink's tasks, where these are pods."""
+    return _task_labels(federation, SERVERAPP)
+
+
+def clientapp_labels(federation: Federation, pool: Pool) -> dict[str, str]:
+    """The same for a pool; `index_label` tells its SuperNodes apart."""
+    return _task_labels(federation, CLIENTAPP) | {f"{PREFIX}/pool": pool.name}
+
+
+def index_label(index: int) -> dict[str, str]:
+    return {f"{PREFIX}/index": str(index)}
 
 
 def namespace_of(federation: Federation, facts: Facts) -> str:
@@ -46,6 +64,14 @@ def restart_annotations(federation: Federation) -> dict[str, str]:
     """On pods: a Federation that says when it was last to be restarted restarts them."""
     asked = (federation.metadata.get("annotations") or {}).get(RESTARTED_AT)
     return {RESTARTED_AT: asked} if asked else {}
+
+
+def _task_labels(federation: Federation, component: str) -> dict[str, str]:
+    return {
+        "app.kubernetes.io/managed-by": MANAGER,
+        f"{PREFIX}/component": component,
+        f"{PREFIX}/federation": federation.name,
+    }
 
 
 def _labels(federation: Federation, component: str) -> dict[str, str]:

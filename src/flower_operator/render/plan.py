@@ -5,12 +5,14 @@ from typing import Any
 
 from ..api.problems import InvalidFederation, Problem
 from ..api.types import Federation
+from ..flower.dialects import Dialect
+from .executor import Tasks, task_notices, task_problems
 from .facts import Facts
 from .node_config import node_config_notices, node_config_problems
 from .pods import template_problems
 from .releases import Releases, find_releases
-from .superlink import superlink_service, superlink_workload
-from .supernodes import pool_objects
+from .superlink import superlink_objects, superlink_tasks
+from .supernodes import pool_objects, pool_tasks
 
 Object = dict[str, Any]
 
@@ -36,22 +38,63 @@ def render(federation: Federation, facts: Facts) -> Plan:
         raise InvalidFederation([*error.problems, *problems]) from None
     if problems:
         raise InvalidFederation(problems)
-    workload = superlink_workload(federation, facts, releases)
+    superlink = superlink_objects(federation, facts, releases)
     pools = [pool_objects(federation, at, facts, releases.pools[at]) for at in positions]
     problems = template_problems(
-        workload["spec"]["template"], spec.superlink.volume_claim_templates, "spec.superlink"
+        _template(superlink), spec.superlink.volume_claim_templates, "spec.superlink"
     )
     for at, objects in enumerate(pools):
-        problems += _pool_template_problems(federation, at, objects[-1]["spec"]["template"])
+        problems += _pool_template_problems(federation, at, _template(objects))
+    launching = _launching(federation, releases, [superlink, *pools])
+    problems += [each for one in launching for each in one.problems()]
     if problems:
         raise InvalidFederation(problems)
-    service = superlink_service(federation, facts, releases)
     nodes = [each for objects in pools for each in objects if _runs(federation, each)]
+    notices = [*_notices(federation), *(each for one in launching for each in one.notices())]
     return Plan(
-        objects=(service, workload, *nodes),
-        releases=releases,
-        notices=releases.notices + tuple(_notices(federation)),
+        objects=(*superlink, *nodes), releases=releases, notices=(*releases.notices, *notices)
     )
+
+
+@dataclass(frozen=True)
+class _Launching:
+    """A part whose tasks are pods of their own."""
+
+    tasks: Tasks
+    objects: list[Object]
+    patch: Object
+    dialect: Dialect
+
+    def problems(self) -> list[Problem]:
+        (files,) = (
+            each["data"]
+            for each in self.objects
+            if each["kind"] == "ConfigMap" and each["metadata"]["name"] == self.tasks.account
+        )
+        return task_problems(self.tasks, _template(self.objects), self.dialect, files)
+
+    def notices(self) -> list[str]:
+        return task_notices(self.tasks, _template(self.objects), self.patch, self.dialect)
+
+
+def _launching(
+    federation: Federation, releases: Releases, parts: list[list[Object]]
+) -> list[_Launching]:
+    spec = federation.spec
+    pools = spec.supernodes.pools
+    every = [superlink_tasks(federation), *(pool_tasks(federation, at) for at in range(len(pools)))]
+    patches = [spec.superlink.pod_template, *(pool.pod_template for pool in pools)]
+    dialects = [releases.serverapp_dialect, *(each.clientapp_dialect for each in releases.pools)]
+    return [
+        _Launching(tasks, objects, patch, dialect)
+        for tasks, objects, patch, dialect in zip(every, parts, patches, dialects, strict=True)
+        if tasks
+    ]
+
+
+def _template(objects: list[Object]) -> Object:
+    template: Object = objects[-1]["spec"]["template"]
+    return template
 
 
 def _runs(federation: Federation, each: Object) -> bool:

@@ -112,7 +112,18 @@ def pod_template(
     template["metadata"] = template["metadata"] | {
         "labels": template["metadata"]["labels"] | labels
     }
+    if account := template["spec"].get("serviceAccountName"):
+        # The API server copies it into the field's old name. Were that not ours to remove too, an
+        # account that is no longer named would be used from there for ever.
+        template["spec"] = template["spec"] | {"serviceAccount": account}
     return template
+
+
+def annotated(template: Object, annotations: dict[str, str]) -> Object:
+    """The template with annotations that follow from the rest of it."""
+    metadata = template["metadata"]
+    annotations = {**metadata.get("annotations", {}), **annotations}
+    return {**template, "metadata": {**metadata, "annotations": annotations}}
 
 
 def template_problems(template: Object, claims: list[Object], where: str) -> list[Problem]:

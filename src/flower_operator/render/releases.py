@@ -4,7 +4,12 @@ from dataclasses import dataclass
 
 from ..api.problems import InvalidFederation, Problem
 from ..api.types import Federation
-from ..flower.compatibility import clientapp_mismatch, serverapp_mismatch, supernode_mismatch
+from ..flower.compatibility import (
+    clientapp_mismatch,
+    executor_mismatch,
+    serverapp_mismatch,
+    supernode_mismatch,
+)
 from ..flower.dialects import NEWEST, OLDEST, Dialect, dialect_of
 from ..flower.releases import Release, parse_release, release_of_image
 
@@ -63,8 +68,14 @@ def find_releases(federation: Federation) -> Releases:
             f"spec.supernodes.pools[{position}]", supernode_mismatch(superlink, supernode)
         )
         finder.compare(f"{images}.superexecClientApp", clientapp_mismatch(supernode, clientapp))
+        if pool.executor == "kubernetes":
+            path = f"spec.supernodes.pools[{position}].executor"
+            finder.compare(path, executor_mismatch(clientapp, secure=False))
         pools.append(PoolReleases(supernode, clientapp))
     finder.compare("spec.superlink.superexecImage", serverapp_mismatch(superlink, serverapp))
+    if spec.superlink.executor == "kubernetes":
+        mismatch = executor_mismatch(serverapp, secure=not spec.insecure)
+        finder.compare("spec.superlink.executor", mismatch)
     if finder.problems:
         raise InvalidFederation(finder.problems)
     return Releases(superlink, serverapp, tuple(pools), tuple(finder.notices))

@@ -7,21 +7,26 @@ from ..api.types import Federation
 from ..flower.commands import (
     HEALTH_PORT,
     SUPEREXEC_HEALTH_PORT,
+    beside,
     superexec_arguments,
     superlink_arguments,
 )
 from ..flower.dialects import Dialect
-from . import pods, secrets
+from . import executor, pods, secrets
+from .executor import Tasks
 from .facts import Facts
 from .metadata import (
     namespace_of,
     restart_annotations,
+    serverapp_labels,
     superlink_labels,
     superlink_metadata,
 )
 from .releases import Releases
 
 Object = dict[str, Any]
+
+EXECUTOR_FILE = "executor.yaml"
 
 
 def superlink_address(federation: Federation, facts: Facts) -> str:
@@ -32,6 +37,37 @@ def superlink_address(federation: Federation, facts: Facts) -> str:
 def control_address(federation: Federation, facts: Facts) -> str:
     """Where `flwr run` finds the Control API, on every release."""
     return _address(federation, facts, federation.spec.superlink.service.ports.extra)
+
+
+def superlink_tasks(federation: Federation) -> Tasks | None:
+    """The ServerApps of this Federation, if they are pods of their own."""
+    superlink = federation.spec.superlink
+    if superlink.executor != "kubernetes":
+        return None
+    return Tasks(
+        where="spec.superlink",
+        container="superexec-serverapp",
+        account=f"{federation.name}-serverapp",
+        labels=serverapp_labels(federation),
+        resources=superlink.superexec_resources,
+        annotations=superlink.pod_template.get("metadata", {}).get("annotations", {}),
+        explicit_mounts=bool(superlink.superexec_volume_mounts),
+    )
+
+
+def superlink_objects(federation: Federation, facts: Facts, releases: Releases) -> list[Object]:
+    """The SuperLink's Service, its workload last, and what else it needs."""
+    metadata = superlink_metadata(federation, facts)
+    template = _template(federation, facts, releases)
+    objects = [superlink_service(federation, facts, releases)]
+    if tasks := superlink_tasks(federation):
+        dialect = releases.serverapp_dialect
+        text = executor.config_text(tasks, template, metadata["namespace"], dialect)
+        files = {EXECUTOR_FILE: executor.labelled(text, tasks.labels)}
+        objects.append(executor.config_map(metadata, tasks, files))
+        objects += executor.access(metadata, tasks, template)
+        template = pods.annotated(template, {executor.HASH: executor.config_hash(text)})
+    return [*objects, superlink_workload(federation, metadata, template)]
 
 
 def superlink_service(federation: Federation, facts: Facts, releases: Releases) -> Object:
@@ -57,24 +93,17 @@ def superlink_service(federation: Federation, facts: Facts, releases: Releases) 
     }
 
 
-def superlink_workload(federation: Federation, facts: Facts, releases: Releases) -> Object:
+def superlink_workload(federation: Federation, metadata: Object, template: Object) -> Object:
     """A Deployment of one, or a StatefulSet of one where it has claims of its own."""
     superlink = federation.spec.superlink
-    labels = superlink_labels(federation)
     workload: Object = {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": superlink_metadata(federation, facts),
+        "metadata": metadata,
         "spec": {
             "replicas": 1,
-            "selector": {"matchLabels": labels},
-            "template": pods.pod_template(
-                labels,
-                _containers(federation, releases),
-                _volumes(federation, releases) + superlink.volumes,
-                superlink.pod_template,
-                annotations=restart_annotations(federation),
-            ),
+            "selector": {"matchLabels": superlink_labels(federation)},
+            "template": template,
         },
     }
     if superlink.volume_claim_templates:
@@ -87,11 +116,24 @@ def superlink_workload(federation: Federation, facts: Facts, releases: Releases)
     return workload
 
 
-def _containers(federation: Federation, releases: Releases) -> list[Object]:
+def _template(federation: Federation, facts: Facts, releases: Releases) -> Object:
+    superlink = federation.spec.superlink
+    launches = superlink_tasks(federation) is not None
+    return pods.pod_template(
+        superlink_labels(federation),
+        _containers(federation, facts, releases),
+        _volumes(federation, releases) + superlink.volumes,
+        superlink.pod_template,
+        annotations=restart_annotations(federation),
+        spec={"serviceAccountName": superlink_name(federation.name)} if launches else None,
+    )
+
+
+def _containers(federation: Federation, facts: Facts, releases: Releases) -> list[Object]:
     spec = federation.spec
     containers = [_superlink_container(federation, releases.superlink_dialect)]
     if spec.isolation_mode == "process":
-        containers.append(_superexec_container(federation, releases))
+        containers.append(_superexec_container(federation, facts, releases))
     return containers
 
 
@@ -120,34 +162,42 @@ def _superlink_container(federation: Federation, dialect: Dialect) -> Object:
     )
 
 
-def _superexec_container(federation: Federation, releases: Releases) -> Object:
+def _superexec_container(federation: Federation, facts: Facts, releases: Releases) -> Object:
     superlink = federation.spec.superlink
+    tasks = superlink_tasks(federation)
+    runtime = beside(releases.superlink_dialect.serverappio)
+    if tasks:  # other pods must find it there too
+        runtime = _address(federation, facts, superlink.service.ports.server_app_io)
     dialect = releases.serverapp_dialect
     runs_tls = not federation.spec.insecure and releases.superlink_dialect.runtime_follows_tls
     secret = secrets.superexec_secret(federation, dialect)
     mounts = [secrets.mount("ca")] if runs_tls else []
     mounts += [secrets.mount("superexec")] if secret else []
+    mounts += executor.mounts(EXECUTOR_FILE) if tasks else []
     return pods.container(
         "superexec-serverapp",
         superlink.superexec_image or "",
         superexec_arguments(
             dialect,
             "serverapp",
-            releases.superlink_dialect.serverappio,
+            runtime,
             root_certificates=secrets.ROOT_CERTIFICATES if runs_tls else None,
             superexec_secret=secret,
+            executor_config=executor.CONFIG if tasks else None,
         ),
         env=superlink.env,
-        resources=superlink.superexec_resources,
+        resources={} if tasks else superlink.superexec_resources,
         mounts=mounts + (superlink.superexec_volume_mounts or superlink.volume_mounts),
         probes=pods.probes(pods.grpc_probe(SUPEREXEC_HEALTH_PORT), None),
     )
 
 
 def _volumes(federation: Federation, releases: Releases) -> list[Object]:
+    tasks = superlink_tasks(federation)
+    volumes = executor.volumes(tasks.account) if tasks else []
     if federation.spec.insecure:
-        return []
-    volumes = [secrets.server_certificate_volume(federation.name)]
+        return volumes
+    volumes.append(secrets.server_certificate_volume(federation.name))
     if federation.spec.isolation_mode == "process":
         if releases.superlink_dialect.runtime_follows_tls:
             volumes.append(secrets.authority_volume(federation.name))
@@ -157,8 +207,10 @@ def _volumes(federation: Federation, releases: Releases) -> list[Object]:
 
 
 def _runtime_exposed(federation: Federation) -> bool:
-    """The documented Service has the app API in process mode; a secure one keeps it inside."""
-    return federation.spec.isolation_mode == "process" and federation.spec.insecure
+    """The documented Service has the app API in process mode; a secure one keeps it inside,
+    unless apps are in pods of their own."""
+    process = federation.spec.isolation_mode == "process"
+    return process and (federation.spec.insecure or superlink_tasks(federation) is not None)
 
 
 def _fleet_probe(dialect: Dialect, secure: bool) -> Object:

@@ -6,18 +6,43 @@ from ..api.types import Federation, Pool
 from ..flower.commands import (
     HEALTH_PORT,
     SUPEREXEC_HEALTH_PORT,
+    beside,
     superexec_arguments,
     supernode_arguments,
 )
-from . import gpus, node_config, pods, secrets
+from . import executor, gpus, node_config, pods, secrets
+from .executor import Tasks
 from .facts import Facts
 from .merge import overlay
-from .metadata import PREFIX, pool_labels, pool_metadata, restart_annotations
+from .metadata import (
+    PREFIX,
+    clientapp_labels,
+    index_label,
+    pool_labels,
+    pool_metadata,
+    restart_annotations,
+)
 from .node_config import NodeConfig
 from .releases import PoolReleases
 from .superlink import superlink_address
 
 Object = dict[str, Any]
+
+
+def pool_tasks(federation: Federation, position: int) -> Tasks | None:
+    """The ClientApps of a pool, if they are pods of their own."""
+    pool = federation.spec.supernodes.pools[position]
+    if pool.executor != "kubernetes":
+        return None
+    return Tasks(
+        where=f"spec.supernodes.pools[{position}]",
+        container="superexec-clientapp",
+        account=f"{federation.name}-clientapp-{pool.name}",
+        labels=clientapp_labels(federation, pool),
+        resources=gpus.requests(pool.gpu, pool.superexec_resources),
+        annotations=pool.pod_template.get("metadata", {}).get("annotations", {}),
+        explicit_mounts=bool(pool.superexec_volume_mounts),
+    )
 
 
 def pool_objects(
@@ -31,14 +56,26 @@ def pool_objects(
     annotations = restart_annotations(federation)
     if config.files:
         annotations[f"{PREFIX}/node-config"] = config.hash
+    tasks = pool_tasks(federation, position)
+    account = {"serviceAccountName": metadata["name"]} if tasks else {}
     template = pods.pod_template(
         pool_labels(federation, pool),
-        _containers(federation, pool, facts, releases, config),
-        _volumes(federation, pool, releases, config, metadata["name"]) + pool.volumes,
+        _containers(federation, pool, facts, releases, config, tasks),
+        _volumes(federation, pool, releases, config, metadata["name"], tasks) + pool.volumes,
         pool.pod_template,
         annotations=annotations,
-        spec=gpus.pod_fields(pool.gpu),
+        spec=gpus.pod_fields(pool.gpu) | account,
     )
+    if tasks:
+        dialect = releases.clientapp_dialect
+        text = executor.config_text(tasks, template, metadata["namespace"], dialect)
+        files = {
+            f"{index}.yaml": executor.labelled(text, tasks.labels | index_label(index))
+            for index in range(pool.replicas or 0)
+        }
+        objects.append(executor.config_map(metadata, tasks, files))
+        objects += executor.access(metadata, tasks, template)
+        template = pods.annotated(template, {executor.HASH: executor.config_hash(text)})
     return [*objects, _workload(federation, pool, metadata, template)]
 
 
@@ -66,10 +103,11 @@ def _containers(
     facts: Facts,
     releases: PoolReleases,
     config: NodeConfig,
+    tasks: Tasks | None,
 ) -> list[Object]:
     containers = [_supernode_container(federation, pool, facts, releases, config)]
     if federation.spec.isolation_mode == "process":
-        containers.append(_superexec_container(federation, pool, releases))
+        containers.append(_superexec_container(federation, pool, releases, tasks))
     return containers
 
 
@@ -87,6 +125,7 @@ def _supernode_container(
         releases.supernode_dialect,
         spec.isolation_mode,
         superlink=superlink_address(federation, facts),
+        runtime_exposed=pool.executor == "kubernetes",
         root_certificates=secrets.ROOT_CERTIFICATES if secure else None,
         superexec_secret=secret,
         node_config=config.argument,
@@ -109,20 +148,31 @@ def _supernode_container(
     )
 
 
-def _superexec_container(federation: Federation, pool: Pool, releases: PoolReleases) -> Object:
+def _superexec_container(
+    federation: Federation, pool: Pool, releases: PoolReleases, tasks: Tasks | None
+) -> Object:
     secret = secrets.superexec_secret(federation, releases.clientapp_dialect)
     mounts = [secrets.mount("superexec")] if secret else []
+    runtime = releases.supernode_dialect.clientappio
+    address, env = beside(runtime), _env(federation, pool)
+    resources = gpus.requests(pool.gpu, pool.superexec_resources)
+    if tasks:  # which use the resources, and must find the SuperNode from elsewhere
+        address = f"$({executor.POD_IP}):{runtime.port}"
+        env = overlay("name", env, [executor.POD_IP_VARIABLE, node_config.ENVIRONMENT["index"]])
+        mounts += executor.mounts(f"$({node_config.INDEX}).yaml")
+        resources = {}
     return pods.container(
         "superexec-clientapp",
         pool.images.superexec_client_app or "",
         superexec_arguments(
             releases.clientapp_dialect,
             "clientapp",
-            releases.supernode_dialect.clientappio,
+            address,
             superexec_secret=secret,
+            executor_config=executor.CONFIG if tasks else None,
         ),
-        env=_env(federation, pool),
-        resources=gpus.requests(pool.gpu, pool.superexec_resources),
+        env=env,
+        resources=resources,
         mounts=mounts
         + gpus.mounts(pool.gpu)
         + (pool.superexec_volume_mounts or pool.volume_mounts),
@@ -136,9 +186,15 @@ def _env(federation: Federation, pool: Pool) -> list[Object]:
 
 
 def _volumes(
-    federation: Federation, pool: Pool, releases: PoolReleases, config: NodeConfig, name: str
+    federation: Federation,
+    pool: Pool,
+    releases: PoolReleases,
+    config: NodeConfig,
+    name: str,
+    tasks: Tasks | None,
 ) -> list[Object]:
     volumes = gpus.volumes(pool.gpu)
+    volumes += executor.volumes(tasks.account) if tasks else []
     if config.files:
         volumes.append(node_config.volume(name))
     if not federation.spec.insecure:

@@ -4,13 +4,15 @@ from datetime import datetime
 
 import msgspec
 
-from ..render.metadata import PREFIX
+from ..render.metadata import CLIENTAPP, PREFIX, SERVERAPP
 from .troubles import PodStatus, Trouble, troubles_of
 
 Struct = msgspec.Struct
 
 # The kubelet waits up to 122 s before it tries to mount a volume again, and tells if it could not.
 MOUNT_SECONDS = 150.0
+
+TASKS = {SERVERAPP, CLIENTAPP}
 
 
 class OwnerReference(Struct, rename="camel", frozen=True):
@@ -44,12 +46,24 @@ class ChildForm(Struct):
     data: msgspec.Raw = msgspec.Raw(b"")
 
 
+class ServiceAccountForm(Struct, rename="camel"):
+    metadata: Metadata = msgspec.field(default_factory=Metadata)
+    automount_service_account_token: bool | None = None
+    image_pull_secrets: list[dict[str, str]] | None = None
+
+
+class RoleBindingForm(Struct, rename="camel"):
+    metadata: Metadata = msgspec.field(default_factory=Metadata)
+    role_ref: dict[str, str] | None = None
+    subjects: list[dict[str, str]] | None = None
+
+
 class Child(Struct):
     """An object of ours that only has to be as it was rendered."""
 
     metadata: Metadata
     content: bytes
-    """Its spec or data, as JSON: read when that is called for, and small until then."""
+    """Its spec, data or what else it has, as JSON: read when called for, and small until then."""
 
 
 class _Condition(Struct):
@@ -97,7 +111,8 @@ class Workload(Struct):
 
 
 class Pod(Struct):
-    """A pod that something is wrong with."""
+    """A pod that something is wrong with, or one of a task, which has no troubles of its own:
+    how tasks fare is between Flower and its users."""
 
     namespace: str
     federation: str
@@ -107,16 +122,21 @@ class Pod(Struct):
     ended: bool
     """Whether it has ended for good, and only lies about until it is cleared away."""
     troubles: tuple[Trouble, ...]
+    uid: str = ""
+    index: str = ""
+    """Of the SuperNode that a task is for."""
 
 
 class _PodLabels(Struct):
     federation: str = msgspec.field(name=f"{PREFIX}/federation", default="")
     pool: str = msgspec.field(name=f"{PREFIX}/pool", default="")
     component: str = msgspec.field(name=f"{PREFIX}/component", default="")
+    index: str = msgspec.field(name=f"{PREFIX}/index", default="")
 
 
 class _PodMetadata(Struct, rename="camel"):
     name: str = ""
+    uid: str = ""
     namespace: str = ""
     resource_version: str = ""
     deletion_timestamp: str | None = None
@@ -194,6 +214,19 @@ def child_of(form: ChildForm) -> Child:
     return Child(_unversioned(form.metadata), bytes(form.spec) or bytes(form.data))
 
 
+def service_account_of(form: ServiceAccountForm) -> Child:
+    content = {
+        "automountServiceAccountToken": form.automount_service_account_token,
+        "imagePullSecrets": form.image_pull_secrets,
+    }
+    return Child(_unversioned(form.metadata), msgspec.json.encode(content))
+
+
+def role_binding_of(form: RoleBindingForm) -> Child:
+    content = {"roleRef": form.role_ref, "subjects": form.subjects}
+    return Child(_unversioned(form.metadata), msgspec.json.encode(content))
+
+
 def deployment_of(form: WorkloadForm) -> Workload:
     return _replicated(form, form.status.available_replicas)
 
@@ -216,20 +249,26 @@ def daemon_set_of(form: WorkloadForm) -> Workload:
 
 
 def pod_of(form: PodForm) -> Pod | None:
-    """Pods that are well, or on their way out, are of no interest."""
-    metadata = form.metadata
-    troubles = () if metadata.deletion_timestamp else tuple(troubles_of(form.status))
-    if not troubles:
+    """Pods that are on their way out are of no interest, nor are those that are well, unless
+    they are tasks'."""
+    metadata, labels = form.metadata, form.metadata.labels
+    if metadata.deletion_timestamp:
         return None
-    labels = metadata.labels
+    task = labels.component in TASKS
+    troubles = () if task else tuple(troubles_of(form.status))
+    if not troubles and not task:
+        return None
     return Pod(
         namespace=metadata.namespace,
         federation=labels.federation,
         pool=labels.pool,
         component=labels.component,
         name=metadata.name,
-        ended=form.status.phase in ("Failed", "Succeeded"),
+        # One value for a task's whole life: nobody has to hear how it gets on.
+        ended=not task and form.status.phase in ("Failed", "Succeeded"),
         troubles=troubles,
+        uid=metadata.uid,
+        index=labels.index,
     )
 
 

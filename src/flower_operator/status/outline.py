@@ -16,6 +16,8 @@ class PoolOutline:
     replicas: int | None
     """None: as many as there are nodes for it."""
     release: str
+    launches_pods: bool
+    """Whether its tasks are pods of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,8 @@ class Outline:
     notices: tuple[str, ...]
     suspended: bool
     secure: bool
+    launches_pods: bool
+    """Whether the SuperLink's tasks are pods of their own."""
 
 
 def outline_of(federation: Federation, plan: Plan, facts: Facts) -> Outline:
@@ -39,6 +43,7 @@ def outline_of(federation: Federation, plan: Plan, facts: Facts) -> Outline:
             kind=spec.mode,
             replicas=0 if spec.suspend else pool.replicas,
             release=str(releases.supernode),
+            launches_pods=pool.executor == "kubernetes",
         )
         for pool, releases in zip(spec.supernodes.pools, plan.releases.pools, strict=True)
     )
@@ -51,4 +56,5 @@ def outline_of(federation: Federation, plan: Plan, facts: Facts) -> Outline:
         notices=plan.notices,
         suspended=spec.suspend,
         secure=not spec.insecure,
+        launches_pods=spec.superlink.executor == "kubernetes",
     )
