@@ -36,7 +36,7 @@ class Flight:
             app.connect("cluster", address)
             return app.statuses("cluster")
 
-    def wait_until(self, status: str, timeout: float = 180) -> None:
+    def wait_until(self, status: str, timeout: float = 300) -> None:
         """Until the runs have come to this."""
         seen: dict[str, list[str]] = {}
 

@@ -178,7 +178,7 @@ def test_a_read_names_its_parameters_and_has_no_body() -> None:
     assert request.query == {"limit": "500", "labelSelector": "a=b,c in (d)"}
     assert request.body == b""
     assert "Content-Type" not in request.headers
-    assert request.headers["Accept"] == "application/json"
+    assert request.headers["Accept"] == "application/json, */*"
     assert request.headers["User-Agent"] == MANAGER
 
 

@@ -310,6 +310,15 @@ SITUATIONS: dict[str, Row] = {
         "False NoFaults",
         ["1 of 2", "connected"],
     ),
+    "who is connected is not known yet": (
+        outline(),
+        healthy(connected=Connected(asking=True)),
+        "False NotConnected",
+        "True NotConnected",
+        "True Available",
+        "False NoFaults",
+        ["asked"],
+    ),
     "all are connected": (
         outline(),
         healthy(connected=Connected(2)),
@@ -718,7 +727,7 @@ observations = st.builds(
     refusals=st.dictionaries(st.sampled_from(["a", "b"]), texts),
     pending=st.lists(texts, max_size=1),
     faults=st.lists(st.builds(Fault, st.sampled_from(["Refused", "NameTaken"]), texts), max_size=1),
-    connected=st.builds(Connected, st.none() | counts, texts),
+    connected=st.builds(Connected, st.none() | counts, texts, st.booleans()),
 )
 OUTLINES = [
     outline(),
@@ -727,6 +736,12 @@ OUTLINES = [
     outline(suspend=True),
     outline("DaemonSet", suspend=True),
 ]
+
+
+def test_an_operator_that_was_restarted_believes_what_it_wrote_before() -> None:
+    before = status(outline(), healthy(connected=Connected(2)))
+    asking = status(outline(), healthy(connected=Connected(asking=True)), before, now=LATER)
+    assert asking == before
 
 
 @given(st.sampled_from(OUTLINES), observations, observations)

@@ -22,6 +22,8 @@ CONNECTIONS = 64
 APPLY = "application/apply-patch+yaml"  # JSON is YAML, and quicker to write
 JSON = "application/json"
 JSON_PATCH = "application/json-patch+json"
+# A kubelet, which answers for logs, speaks no JSON there.
+ACCEPT = f"{JSON}, */*"
 MERGE_PATCH = "application/merge-patch+json"
 
 # Of an object that exists no version is this old, so an apply that names it can only create.
@@ -49,7 +51,7 @@ class Client:
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(ssl=self._connection.tls or False, limit=CONNECTIONS),
             # Packing and unpacking lists costs both sides more than the wire does.
-            headers={"Accept": JSON, "Accept-Encoding": "identity", "User-Agent": self._manager},
+            headers={"Accept": ACCEPT, "Accept-Encoding": "identity", "User-Agent": self._manager},
             skip_auto_headers=["Content-Type"],
         )
         return self

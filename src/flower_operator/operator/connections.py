@@ -5,7 +5,7 @@ import heapq
 import itertools
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from ..flower.dialects import Dialect, dialect_of
 from ..flower.releases import parse_release
@@ -22,6 +22,8 @@ MOST_A_SECOND = 8
 AT_ONCE = 8
 TIMEOUT = 3.0
 
+ASKING = Connected(asking=True)
+
 Locate = Callable[[str], str]
 """From the address in the cluster to one that this process reaches."""
 
@@ -31,7 +33,7 @@ class _Asked:
     address: str
     dialect: Dialect
     wanted: int
-    answer: Connected = field(default_factory=Connected)
+    answer: Connected = ASKING
 
 
 class Connections:
@@ -46,11 +48,13 @@ class Connections:
         self._turn = asyncio.Semaphore(AT_ONCE)
         self._wake = asyncio.Event()
 
-    def get(self, key: Key) -> Connected:
+    def get(self, key: Key, outline: Outline) -> Connected:
         if self._locate is None:
             return Connected(why_not="the operator runs outside of the cluster")
+        if outline.secure:
+            return Connected()
         asked = self._asked.get(key)
-        return asked.answer if asked else Connected()
+        return asked.answer if asked else ASKING
 
     def follow(self, key: Key, outline: Outline, wanted: int) -> None:
         """Ask this SuperLink from now on."""

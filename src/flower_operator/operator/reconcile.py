@@ -127,7 +127,7 @@ class Reconciler:
             mishaps=self._caches.mishaps(key[0], workloads.values()),
             pending=outcome.pending,
             faults=outcome.faults,
-            connected=self._connections.get(key),
+            connected=self._connections.get(key, desired.outline),
         )
         generation = federation.metadata.generation
         summary = summarize(desired.outline, observation, previous, generation, self._clock())

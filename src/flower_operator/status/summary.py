@@ -1,7 +1,7 @@
 """summarize(): a Federation's status from everything that was observed of it."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from ..api.types import Condition, Endpoints, FederationStatus, PoolStatus
@@ -29,6 +29,8 @@ class Connected:
 
     count: int | None = None
     why_not: str = ""
+    asking: bool = False
+    """Whether it is being asked for the first time since it, or the operator, was started."""
 
 
 @dataclass(frozen=True)
@@ -92,11 +94,15 @@ def summarize(
     generation: int,
     now: datetime,
 ) -> Summary:
+    if observation.connected.asking:  # what it said before holds until it says otherwise
+        known = replace(observation.connected, count=previous.connected_supernodes)
+        observation = replace(observation, connected=known)
     superlink = _superlink(outline, observation, now)
     pools = [_pool(pool, observation, now) for pool in outline.pools]
     desired = sum(_desired(pool, part) for pool, part in zip(outline.pools, pools, strict=True))
     ready = sum(_ready(pool, part) for pool, part in zip(outline.pools, pools, strict=True))
-    findings = _findings(outline, observation, superlink, pools, (ready, desired))
+    was_ready = any(each.type == READY and each.status == "True" for each in previous.conditions)
+    findings = _findings(outline, observation, superlink, pools, (ready, desired), was_ready)
     status = FederationStatus(
         observed_generation=generation,
         release=outline.release,
@@ -140,9 +146,10 @@ def _findings(
     superlink: _Part,
     pools: Sequence[_Part],
     counts: tuple[int, int],
+    was_ready: bool,
 ) -> list[Finding]:
     faults = [*observation.faults, *superlink.faults, *(f for part in pools for f in part.faults)]
-    waiting = _waiting(outline, observation, superlink, pools, counts)
+    waiting = _waiting(outline, observation, superlink, pools, counts, was_ready)
     ready = not faults and not waiting and not outline.suspended
     if faults:
         reconciling = Finding(RECONCILING, False, faults[0].reason, "waiting for a fault to end")
@@ -167,6 +174,7 @@ def _waiting(
     superlink: _Part,
     pools: Sequence[_Part],
     counts: tuple[int, int],
+    was_ready: bool,
 ) -> tuple[str, str] | None:
     """What is still on its way, if anything is."""
     if observation.pending:
@@ -179,6 +187,8 @@ def _waiting(
     if not outline.suspended:
         if counts[1] == 0:
             return "NoNodes", "no node of the cluster matches any pool"
+        if observation.connected.asking and not was_ready:
+            return "NotConnected", "the SuperLink is asked which SuperNodes are connected to it"
         connected = observation.connected.count
         if connected is not None and connected < counts[1]:
             return (
