@@ -41,7 +41,7 @@ demo: setup ## four SuperNodes train a model that none of them could alone
 test: test-unit test-local test-cluster test-node ## every test
 
 test-unit: setup ## pure tests, seconds
-	$(PYTEST) tests/unit
+	$(PYTEST) --numprocesses 2 tests/unit
 
 test-local: setup ## real flwr releases
 	$(PYTEST) tests/local
