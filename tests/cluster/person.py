@@ -1,6 +1,7 @@
 """Whoever types commands."""
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -54,6 +55,8 @@ class Person:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
+                # As in a terminal, also where these tests run with the signal ignored.
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
             )
         try:
             yield process

@@ -24,6 +24,7 @@ from tests.cluster.federations import (
 from tests.harness.control_plane import ControlPlane
 from tests.harness.fault_proxy import FaultProxy, Faults, Request
 from tests.harness.operator_process import OperatorProcess
+from tests.harness.waiting import wait_for
 
 KILLS = 50
 FEDERATIONS = 12
@@ -94,9 +95,17 @@ class Storm:
         superlink = {"image": "flwr/superlink:1.41.0", "service": service}
         return manifest(name, mode=mode, pools=pools, superlink=superlink)
 
-    def check(self, timeout: float = 120) -> None:
+    def check(self, timeout: float = 120, revive: OperatorProcess | None = None) -> None:
         """Exactly what is rendered is there, and it is ready."""
-        self.room.wait_until_as_rendered(*self.wanted.values(), timeout=timeout)
+        differences: list[str] = []
+
+        def same() -> bool:
+            if revive:
+                revive.revive()
+            differences[:] = self.room.differences(*self.wanted.values())
+            return not differences
+
+        wait_for(same, lambda: f"not as rendered: {differences}", timeout, interval=0.2)
         for name in self.wanted:
             self.room.wait_until_ready(name)
 
@@ -128,7 +137,7 @@ def test_an_api_server_that_restarts_is_waited_for(
             for _ in range(5):
                 storm.blow()
             plane.restart_apiserver()
-        storm.check()
+        storm.check(timeout=240, revive=operator)
         assert operator.get_health("/healthz")[0] == 200
 
 

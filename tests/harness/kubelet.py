@@ -88,7 +88,7 @@ class Kubelet:
         await runner.cleanup()
 
     async def _log(self, request: web.Request) -> web.StreamResponse:
-        if "*/*" not in request.headers["Accept"]:  # a log is no JSON
+        if "*/*" not in request.headers.get("Accept", "*/*"):  # a log is no JSON
             raise web.HTTPNotAcceptable
         self.requests.append(str(request.rel_url))
         own = self._logs["{pod}/{container}".format_map(request.match_info)]

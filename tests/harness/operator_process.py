@@ -56,6 +56,14 @@ class OperatorProcess:
         self._server.process.kill()
         self._server.process.wait()
 
+    def revive(self) -> None:
+        """Start it again if it has ended because its Lease ran out, as a Deployment would."""
+        if self._server.process.poll() is None:
+            return
+        if "another replica leads now" not in self.output():
+            self._server.check_running()
+        self._server = self._group.crash(self._server)
+
     def stop(self) -> int:
         """Ask it to end; returns its exit code."""
         self._server.stop()
