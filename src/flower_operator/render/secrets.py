@@ -5,17 +5,18 @@ from typing import Any
 from ..api.types import Federation
 from ..flower.commands import ServerCertificate
 from ..flower.dialects import Dialect
+from ..trust.layout import BUNDLE_FILE, CERTIFICATE_FILE, KEY_FILE, SECRET_FILE, Part
 
 Object = dict[str, Any]
 
 FOLDER = "/etc/flower"
 SERVER_CERTIFICATE = ServerCertificate(
-    authority=f"{FOLDER}/tls/ca.crt",
-    certificate=f"{FOLDER}/tls/tls.crt",
-    key=f"{FOLDER}/tls/tls.key",
+    authority=f"{FOLDER}/tls/{BUNDLE_FILE}",
+    certificate=f"{FOLDER}/tls/{CERTIFICATE_FILE}",
+    key=f"{FOLDER}/tls/{KEY_FILE}",
 )
-ROOT_CERTIFICATES = f"{FOLDER}/ca/ca.crt"
-SUPEREXEC_SECRET = f"{FOLDER}/superexec/secret"
+ROOT_CERTIFICATES = f"{FOLDER}/ca/{BUNDLE_FILE}"
+SUPEREXEC_SECRET = f"{FOLDER}/superexec/{SECRET_FILE}"
 
 
 def superexec_secret(federation: Federation, dialect: Dialect) -> str | None:
@@ -25,15 +26,18 @@ def superexec_secret(federation: Federation, dialect: Dialect) -> str | None:
 
 
 def server_certificate_volume(federation: str) -> Object:
-    return {"name": "flower-tls", "secret": {"secretName": f"{federation}-superlink-tls"}}
+    return {"name": "flower-tls", "secret": {"secretName": Part.SERVER.object_name(federation)}}
 
 
 def authority_volume(federation: str) -> Object:
-    return {"name": "flower-ca", "configMap": {"name": f"{federation}-ca"}}
+    return {"name": "flower-ca", "configMap": {"name": Part.BUNDLE.object_name(federation)}}
 
 
 def superexec_secret_volume(federation: str) -> Object:
-    return {"name": "flower-superexec", "secret": {"secretName": f"{federation}-superexec"}}
+    return {
+        "name": "flower-superexec",
+        "secret": {"secretName": Part.SUPEREXEC.object_name(federation)},
+    }
 
 
 def mount(name: str) -> Object:
