@@ -2,8 +2,8 @@
 
     python -m flower_operator.trust.steps
 
-does so for a process that had better not load the library for certificates: a `Task` as JSON on
-its standard input, a `Change` on its output.
+does so for a process that had better not load the library for certificates: each line of its
+standard input is a `Task` as JSON, each of its output a `Change`.
 """
 
 import json
@@ -137,4 +137,5 @@ def _task(content: dict[str, Any]) -> Task:
 
 
 if __name__ == "__main__":
-    json.dump(asdict(perform(_task(json.load(sys.stdin)))), sys.stdout)
+    for line in sys.stdin:
+        print(json.dumps(asdict(perform(_task(json.loads(line))))), flush=True)
