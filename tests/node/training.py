@@ -57,9 +57,15 @@ class App:
         self.release = release
         self._in_app = release < Release(1, 26)
 
-    def connect(self, name: str, address: str) -> None:
-        """Say where the SuperLink is, in the file that this release reads."""
-        lines = f'address = "{address}"\ninsecure = true\n'
+    def connect(self, name: str, address: str, roots: str | None = None) -> None:
+        """Say where the SuperLink is, and which CA it has, in the file that this release reads."""
+        lines = f'address = "{address}"\n'
+        if roots is None:
+            lines += "insecure = true\n"
+        else:
+            file = self._home / "ca.crt"
+            file.write_text(roots)
+            lines += f'root-certificates = "{file}"\n'
         if self._in_app:
             own = (REPORT_APP / "pyproject.toml").read_text()
             section = f"\n[tool.flwr.federations.{name}]\n{lines}"
@@ -114,6 +120,13 @@ def train(
 ) -> Document:
     """What the report app printed when run on this Federation."""
     app = App(folder, release)
+    secure = namespace.federation(name)["spec"].get("insecure") is False
     with forwarded(namespace, f"{name}-superlink") as address:
-        app.connect("cluster", address)
+        app.connect("cluster", address, roots_of(namespace, name) if secure else None)
         return result_in(app.run("cluster", *options))
+
+
+def roots_of(namespace: Namespace, name: str) -> str:
+    path = f"/api/v1/namespaces/{namespace.name}/configmaps/{name}-ca"
+    roots: str = namespace.cluster.request("GET", path)[1]["data"]["ca.crt"]
+    return roots

@@ -106,7 +106,7 @@ class Running:
         return address
 
     def follow(self, key: tuple[str, str] = KEY, of: Outline = OUTLINE, wanted: int = 2) -> None:
-        self.connections.follow(key, of, wanted)
+        self.connections.follow(key, of, wanted, "roots" if of.secure else None)
 
     def follow_many(self, number: int, wanted: int = 2) -> None:
         for each in range(number):
@@ -132,13 +132,13 @@ def test_a_superlink_is_asked_at_once_and_its_answer_is_told(links: SuperLinks) 
         links.online[ADDRESS] = 2
         async with running() as its:
             await asyncio.sleep(5)
-            assert its.connections.get(KEY, OUTLINE) == ASKING
+            assert its.connections.get(KEY) == ASKING
             its.follow()
             await asyncio.sleep(0.1)
             assert links.times == about(5)
-            assert its.connections.get(KEY, OUTLINE) == Connected(2)
+            assert its.connections.get(KEY) == Connected(2)
             assert its.told == [KEY]
-            assert its.connections.get(("team", "other"), OUTLINE) == ASKING
+            assert its.connections.get(("team", "other")) == ASKING
         (question,) = links.asked
         assert (question.address, question.timeout) == (ADDRESS, TIMEOUT)
         assert question.dialect == dialect_of(Release(1, 25))
@@ -155,10 +155,10 @@ def test_a_superlink_is_asked_soon_again_while_nodes_are_missing(links: SuperLin
             assert links.times == about(0, SOON, 2 * SOON)
             links.online[ADDRESS] = 1
             await asyncio.sleep(SOON)
-            assert its.connections.get(KEY, OUTLINE) == Connected(1)
+            assert its.connections.get(KEY) == Connected(1)
             links.online[ADDRESS] = 2
             await asyncio.sleep(SOON)
-            assert its.connections.get(KEY, OUTLINE) == Connected(2)
+            assert its.connections.get(KEY) == Connected(2)
 
     run(scenario())
 
@@ -203,7 +203,7 @@ def test_a_superlink_is_asked_soon_when_more_are_wanted(links: SuperLinks) -> No
             await asyncio.sleep(SOON + SELDOM + 1)
             # The question that was planned before is not asked beside it.
             assert links.times == about(0, 1 + SOON, 1 + SOON + SELDOM)
-            assert its.connections.get(KEY, OUTLINE) == Connected(4)
+            assert its.connections.get(KEY) == Connected(4)
 
     run(scenario())
 
@@ -232,7 +232,7 @@ def test_an_answer_of_none_is_an_answer(links: SuperLinks) -> None:
         async with running() as its:
             its.follow()
             await asyncio.sleep(1)
-            assert its.connections.get(KEY, OUTLINE) == Connected(0)
+            assert its.connections.get(KEY) == Connected(0)
             assert its.told == [KEY]
 
     run(scenario())
@@ -244,7 +244,7 @@ def test_a_superlink_that_does_not_answer_is_named_and_asked_seldom(links: Super
         async with running() as its:
             its.follow()
             await asyncio.sleep(TIMEOUT + 0.1)
-            answer = its.connections.get(KEY, OUTLINE)
+            answer = its.connections.get(KEY)
             assert answer.count is None
             assert ADDRESS in answer.why_not
             await asyncio.sleep(SELDOM)
@@ -252,7 +252,7 @@ def test_a_superlink_that_does_not_answer_is_named_and_asked_seldom(links: Super
             assert its.told == [KEY]
             links.online[ADDRESS] = 2
             await asyncio.sleep(SELDOM + TIMEOUT)
-            assert its.connections.get(KEY, OUTLINE) == Connected(2)
+            assert its.connections.get(KEY) == Connected(2)
             assert its.told == [KEY] * 2
         assert all(each.closed for each in links.asked)
 
@@ -287,12 +287,12 @@ def test_one_that_comes_and_goes_is_not_asked_ever_more_often(
                 its.connections.forget(KEY)
                 await asyncio.sleep(pause)
             assert len(links.asked) <= 50
-            assert its.connections.get(KEY, OUTLINE) == ASKING
+            assert its.connections.get(KEY) == ASKING
             its.follow()
             await asyncio.sleep(60)
             links.asked.clear()
             await asyncio.sleep(10 * SELDOM)
-            assert its.connections.get(KEY, OUTLINE) == Connected(2)
+            assert its.connections.get(KEY) == Connected(2)
             assert 8 <= len(links.asked) <= 10
             for one, next_one in pairwise(links.times):
                 assert next_one - one >= SELDOM
@@ -322,7 +322,7 @@ def test_one_that_is_forgotten_is_asked_no_more(links: SuperLinks) -> None:
             await asyncio.sleep(1)
             its.connections.forget(KEY)
             its.connections.forget(("team", "never seen"))
-            assert its.connections.get(KEY, OUTLINE) == ASKING
+            assert its.connections.get(KEY) == ASKING
             await asyncio.sleep(10 * SELDOM)
             assert links.times == about(0)
 
@@ -338,7 +338,7 @@ def test_an_answer_that_comes_too_late_is_nobody_s(links: SuperLinks) -> None:
             await asyncio.sleep(1)
             its.connections.forget(KEY)
             await asyncio.sleep(10 * SELDOM)
-            assert its.connections.get(KEY, OUTLINE) == ASKING
+            assert its.connections.get(KEY) == ASKING
             assert its.told == []
             assert links.times == about(0)
             assert links.asked[0].closed
@@ -356,9 +356,9 @@ def test_an_answer_from_before_is_not_taken_for_one_from_now(links: SuperLinks) 
             await asyncio.sleep(1)
             its.follow(of=elsewhere)
             await asyncio.sleep(1.5)
-            assert its.connections.get(KEY, OUTLINE) == ASKING
+            assert its.connections.get(KEY) == ASKING
             await asyncio.sleep(1)
-            assert its.connections.get(KEY, OUTLINE) == Connected(2)
+            assert its.connections.get(KEY) == Connected(2)
             assert its.told == [KEY]
 
     run(scenario())
@@ -391,25 +391,22 @@ def test_another_superlink_is_asked_at_once(links: SuperLinks, other: Outline) -
     run(scenario())
 
 
-@pytest.mark.parametrize(
-    "of",
-    [outline(insecure=False), replace(OUTLINE, release="nightly")],
-    ids=["secure", "of no known release"],
-)
-def test_one_that_cannot_be_understood_is_not_asked(links: SuperLinks, of: Outline) -> None:
+def test_one_that_cannot_be_understood_is_not_asked(links: SuperLinks) -> None:
+    of = replace(OUTLINE, release="nightly")
+
     async def scenario() -> None:
         links.online[ADDRESS] = 2
         async with running() as its:
             its.follow(of=of)
             await asyncio.sleep(100)
             assert links.asked == []
-            assert its.connections.get(KEY, OUTLINE) == ASKING
+            assert its.connections.get(KEY) == ASKING
             # Nor any longer, if it was before.
             its.follow()
             await asyncio.sleep(1)
-            assert its.connections.get(KEY, OUTLINE) == Connected(2)
+            assert its.connections.get(KEY) == Connected(2)
             its.follow(of=of)
-            assert its.connections.get(KEY, OUTLINE) == ASKING
+            assert its.connections.get(KEY) == ASKING
             await asyncio.sleep(100)
             assert len(links.asked) == 1
 
@@ -421,7 +418,7 @@ def test_outside_of_the_cluster_nobody_is_asked_and_that_is_said(links: SuperLin
         async with running(outside=True) as its:
             its.follow()
             await asyncio.sleep(100)
-            answer = its.connections.get(KEY, OUTLINE)
+            answer = its.connections.get(KEY)
             assert answer.count is None
             assert "outside of the cluster" in answer.why_not
             assert its.told == []

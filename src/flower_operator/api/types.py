@@ -193,6 +193,13 @@ class SuperNodes(Part):
     )
 
 
+class Tls(Part):
+    subject_alt_names: list[Text] = Field(
+        default=[],
+        description="More DNS names and IP addresses that the SuperLink is reached by.",
+    )
+
+
 class FederationSpec(Part):
     mode: Mode = Field(description="One SuperNode a node, or a fixed number a pool.")
     isolation_mode: IsolationMode = Field(
@@ -202,6 +209,7 @@ class FederationSpec(Part):
         default=None, description="Flower release of every component; by image tag if not set."
     )
     insecure: bool = Field(default=True, description="false: TLS for every connection.")
+    tls: Tls = Field(default=Tls(), description="Certificates, where insecure is false.")
     suspend: bool = Field(
         default=False, description="true: no SuperNodes run; the SuperLink and its state stay."
     )

@@ -14,17 +14,20 @@ from ..kube.resources import (
     EVENT,
     POD,
     ROLE_BINDING,
+    SECRET,
     SERVICE,
     SERVICE_ACCOUNT,
     STATEFUL_SET,
 )
-from ..render.metadata import MANAGER
+from ..render.metadata import MANAGER, PREFIX, TRUST
 from ..status import observed
-from ..status.observed import Federation, Metadata, Mishap, Pod, Refusal, Workload
+from ..status.observed import Federation, Metadata, Mishap, Pod, Refusal, Trust, Workload
 from .actions import Existing
 from .desired import FEDERATION, WORKLOADS, Identity
 
-OURS = {"labelSelector": f"app.kubernetes.io/managed-by={MANAGER}"}
+_MANAGED, _COMPONENT = f"app.kubernetes.io/managed-by={MANAGER}", f"{PREFIX}/component"
+OURS = {"labelSelector": f"{_MANAGED},{_COMPONENT}!={TRUST}"}
+TRUSTED = {"labelSelector": f"{_MANAGED},{_COMPONENT}={TRUST}"}
 REFUSED = {"fieldSelector": "reason=FailedCreate"}
 NOT_MOUNTED = {"fieldSelector": "reason=FailedMount"}
 # Objects and pods change many times in a row; to look at them once for all is soon enough.
@@ -82,6 +85,19 @@ class Caches:
             index=lambda mishap: mishap.namespace,
             changed=self._mishap_changed,
         )
+        self._trust: dict[str, Cache[observed.TrustForm, Trust]] = {
+            resource.kind: Cache(
+                client,
+                resource,
+                observed.TrustForm,
+                observed.trust_of,
+                namespaces=namespaces,
+                select=TRUSTED,
+                calm=CALM_SECONDS,
+                changed=self._child_changed,
+            )
+            for resource in (SECRET, CONFIG_MAP)
+        }
         self._children: dict[str, Cache[Any, Any]] = {}
         for resource, form, keep in (
             (SERVICE, observed.ChildForm, observed.child_of),
@@ -141,6 +157,13 @@ class Caches:
         names = {workload.metadata.name for workload in workloads}
         return [each for each in self._mishaps.group(namespace) if each.workloads & names]
 
+    def trust(self, kind: str, namespace: str, name: str) -> Trust | None:
+        return self._trust[kind].get((namespace, name))
+
+    def put_trust(self, kind: str, answer: bytes) -> None:
+        with self._quietly():
+            self._trust[kind].put(answer)
+
     def put(self, kind: str, answer: bytes) -> Metadata:
         """Take over the answer to a write of ours; its writer knows of it and is not told."""
         cache: Any = self.federations if kind == FEDERATION.kind else self._children[kind]
@@ -157,7 +180,8 @@ class Caches:
             self._ours = False
 
     def _all(self) -> list[Cache[Any, Any]]:
-        return [self.federations, self.pods, self.refusals, self._mishaps, *self._children.values()]
+        rest = [*self._trust.values(), *self._children.values()]
+        return [self.federations, self.pods, self.refusals, self._mishaps, *rest]
 
     def _tell(self, key: Key) -> None:
         if not self._ours:
@@ -168,7 +192,9 @@ class Caches:
             return  # just the status that was written; anything else came in between
         self._concerned(key)
 
-    def _child_changed(self, key: Key, old: Existing | None, new: Existing | None) -> None:
+    def _child_changed(
+        self, key: Key, old: Existing | Trust | None, new: Existing | Trust | None
+    ) -> None:
         for each in (old, new):
             if each and (owner := each.metadata.owner):
                 self._tell((key[0], owner.name))

@@ -67,6 +67,7 @@ class Children:
         self._outcome = Outcome()
 
     async def care(self, desired: Desired) -> Outcome:
+        self._identities = desired.identities
         existing: Mapping[Identity, Existing] = self._caches.children(self._federation.metadata.uid)
         for action in decide(desired.children, existing):
             try:
@@ -156,7 +157,7 @@ class Children:
 
     def _body(self, identity: Identity) -> dict[str, Any]:
         if not self._bodies:
-            _, self._bodies = desired_of(self._federation)
+            _, self._bodies = desired_of(self._federation, self._identities)
         return self._bodies[identity]
 
     async def _note(self, action: Action, error: ApiError) -> None:

@@ -32,6 +32,7 @@ Locate = Callable[[str], str]
 class _Asked:
     address: str
     dialect: Dialect
+    roots: str | None
     wanted: int
     answer: Connected = ASKING
 
@@ -48,24 +49,23 @@ class Connections:
         self._turn = asyncio.Semaphore(AT_ONCE)
         self._wake = asyncio.Event()
 
-    def get(self, key: Key, outline: Outline) -> Connected:
+    def get(self, key: Key) -> Connected:
         if self._locate is None:
             return Connected(why_not="the operator runs outside of the cluster")
-        if outline.secure:
-            return Connected()
         asked = self._asked.get(key)
         return asked.answer if asked else ASKING
 
-    def follow(self, key: Key, outline: Outline, wanted: int) -> None:
-        """Ask this SuperLink from now on."""
+    def follow(self, key: Key, outline: Outline, wanted: int, roots: str | None) -> None:
+        """Ask this SuperLink from now on; one with TLS is known by its CAs, `roots`."""
         release = parse_release(outline.release)
-        if self._locate is None or release is None or outline.secure:
+        if self._locate is None or release is None:
             self.forget(key)
             return
         address, dialect = self._locate(outline.endpoint), dialect_of(release)
         known = self._asked.get(key)
-        if known is None or (known.address, known.dialect) != (address, dialect):
-            self._asked[key] = _Asked(address, dialect, wanted)
+        place = (address, dialect, roots)
+        if known is None or (known.address, known.dialect, known.roots) != place:
+            self._asked[key] = _Asked(address, dialect, roots, wanted)
             self._plan(key, self._asked[key], 0.0)
         elif known.wanted < wanted:
             # In the place of the question that was planned for when all were there.
@@ -101,7 +101,7 @@ class Connections:
         # Only an operator inside of its cluster gets here; others do without what it brings.
         from ..control import ControlClient, Unreachable
 
-        client = ControlClient(asked.dialect, asked.address, timeout=TIMEOUT)
+        client = ControlClient(asked.dialect, asked.address, TIMEOUT)
         try:
             answer = Connected(await client.connected())
         except Unreachable:

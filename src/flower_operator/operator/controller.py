@@ -79,6 +79,7 @@ class Controller:
                     task.result()
             finally:
                 await _end(tasks)
+                await self._reconciler.close()
                 await self._election.release(unfenced)
 
     async def _client(self, stack: AsyncExitStack, *, fenced: bool) -> Client:

@@ -21,6 +21,7 @@ from ..kube.resources import (
     Resource,
 )
 from ..render import Facts, render
+from ..render.facts import Identities
 from ..render.metadata import RESTARTED_AT
 from ..status.observed import Federation
 from ..status.outline import Outline, outline_of
@@ -57,14 +58,16 @@ class Wanted:
 class Desired:
     version: tuple[Any, ...]
     """Of which Federation, and which state of it, this was made."""
+    identities: Identities | None
     outline: Outline
     children: tuple[Wanted, ...]
 
 
-def version_of(federation: Federation) -> tuple[Any, ...]:
+def version_of(federation: Federation, identities: Identities | None = None) -> tuple[Any, ...]:
     """Everything that rendering depends on."""
     metadata = federation.metadata
-    return metadata.uid, metadata.generation, metadata.annotations.get(RESTARTED_AT)
+    restarted = metadata.annotations.get(RESTARTED_AT)
+    return metadata.uid, metadata.generation, restarted, identities
 
 
 def owner_of(federation: Federation) -> Owner:
@@ -72,10 +75,12 @@ def owner_of(federation: Federation) -> Owner:
     return Owner(FEDERATION.api_version, FEDERATION.kind, metadata.name, metadata.uid)
 
 
-def desired_of(federation: Federation) -> tuple[Desired, dict[Identity, dict[str, Any]]]:
+def desired_of(
+    federation: Federation, identities: Identities | None = None
+) -> tuple[Desired, dict[Identity, dict[str, Any]]]:
     """What there should be, and the objects themselves. Raises InvalidFederation."""
     metadata = federation.metadata
-    facts = Facts(namespace=metadata.namespace)
+    facts = Facts(namespace=metadata.namespace, identities=identities)
     restarted = {RESTARTED_AT: at} if (at := metadata.annotations.get(RESTARTED_AT)) else {}
     parsed = parse_stored(
         {"name": metadata.name, "namespace": metadata.namespace, "annotations": restarted},
@@ -87,7 +92,7 @@ def desired_of(federation: Federation) -> tuple[Desired, dict[Identity, dict[str
     bodies = {(each["kind"], each["metadata"]["name"]): each for each in children}
     wanted = tuple(_wanted(each) for each in children)
     outline = outline_of(parsed, plan, facts)
-    return Desired(version_of(federation), outline, wanted), bodies
+    return Desired(version_of(federation, identities), identities, outline, wanted), bodies
 
 
 def _wanted(child: Mapping[str, Any]) -> Wanted:

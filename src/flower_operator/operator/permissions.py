@@ -40,7 +40,8 @@ MANAGER = (
     # Why a pool is not ready is written in its pods and in the events about them. Pods of tasks,
     # and the Secrets with their tokens, belong to nobody and have to be cleared away.
     Rule("", ("pods",), (*_OBSERVE, "delete")),
-    Rule("", ("secrets",), ("delete",)),
+    # Certificates and keys of secure Federations are kept in Secrets too.
+    Rule("", ("secrets",), _OWN),
     Rule("", ("events",), (*_OBSERVE, "create")),
 )
 

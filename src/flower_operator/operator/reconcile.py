@@ -14,6 +14,7 @@ from ..kube.client import Client
 from ..kube.errors import ApiError
 from ..kube.events import event
 from ..kube.resources import EVENT
+from ..render.facts import Identities
 from ..render.metadata import MANAGER
 from ..status.observed import Federation
 from ..status.outline import Outline
@@ -24,6 +25,7 @@ from .connections import Connections
 from .desired import FEDERATION, Desired, Identity, desired_of, owner_of, version_of
 from .tasks import clear_away, left_over
 from .transitions import Transition, progress_only, transitions
+from .trust import Keeper, Trusted, TrustFault
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +54,9 @@ class Reconciler:
         self._connections = connections
         self._busy = busy
         self._clock = clock
+        self._keeper = Keeper(client, caches, clock)
         self._desired: dict[Key, Desired] = {}
+        self._identities: dict[Key, Identities] = {}
         self._postponed: dict[Key, datetime] = {}
 
     async def reconcile(self, key: Key, attempts: int) -> float | None:
@@ -61,12 +65,13 @@ class Reconciler:
         if federation is None or federation.metadata.deletion_timestamp:
             # What it was made of goes with it: the garbage collector sees to that.
             self._desired.pop(key, None)
+            self._identities.pop(key, None)
             self._connections.forget(key)
             self._postponed.pop(key, None)
             await self._clear_tasks(key, None)
             return None
         try:
-            desired, bodies = self._look_up(key, federation)
+            desired, bodies = self._look_up(key, federation, self._identities.get(key))
         except InvalidFederation as error:
             faults = [Fault(problem.reason, str(problem)) for problem in error.problems]
             await self._refuse(federation, faults)
@@ -75,9 +80,21 @@ class Reconciler:
             log.exception("cannot render", extra={"federation": "/".join(key)})
             await self._refuse(federation, [Fault("InternalError", f"cannot render: {error!r}")])
             return None
+        trusted = None
+        if desired.outline.secure:
+            try:
+                trusted = await self._care_for_trust(federation, desired)
+            except TrustFault as error:
+                await self._refuse(federation, [error.fault])
+                raise Retry from None
+            self._identities[key] = trusted.identities
+            if trusted.identities != desired.identities:
+                desired, bodies = self._look_up(key, federation, trusted.identities)
         children = Children(self._client, self._caches, federation, bodies, attempts)
         outcome = await children.care(desired)
-        recheck = await self._write_status(key, federation, desired, outcome)
+        if trusted:
+            outcome.transitions[:0] = trusted.told
+        recheck = await self._write_status(key, federation, desired, outcome, trusted)
         await self._clear_tasks(key, desired.outline)
         if outcome.retry is not None:
             raise Retry(outcome.retry)
@@ -89,15 +106,19 @@ class Reconciler:
             extra = {"federation": "/".join(key), "pods": [each.name for each in found]}
             log.info("tasks cleared away", extra=extra)
 
+    async def _care_for_trust(self, federation: Federation, desired: Desired) -> Trusted:
+        workloads = self._caches.workloads(federation.metadata.uid)
+        return await self._keeper.care(federation, desired.outline, workloads.values())
+
     def _look_up(
-        self, key: Key, federation: Federation
+        self, key: Key, federation: Federation, identities: Identities | None
     ) -> tuple[Desired, dict[Identity, dict[str, Any]]]:
         """What was made of this version before; the objects come along if they are new."""
         known = self._desired.get(key)
-        if known and known.version == version_of(federation):
+        if known and known.version == version_of(federation, identities):
             return known, {}
         self._desired.pop(key, None)
-        desired, bodies = desired_of(federation)
+        desired, bodies = desired_of(federation, identities)
         self._desired[key] = desired
         return desired, bodies
 
@@ -110,8 +131,16 @@ class Reconciler:
         status = refuse(faults, superlink, previous, metadata.generation, self._clock())
         await self._patch(federation, previous, status, Outcome())
 
+    async def close(self) -> None:
+        await self._keeper.close()
+
     async def _write_status(
-        self, key: Key, federation: Federation, desired: Desired, outcome: Outcome
+        self,
+        key: Key,
+        federation: Federation,
+        desired: Desired,
+        outcome: Outcome,
+        trusted: Trusted | None,
     ) -> float | None:
         previous = read_status(federation)
         uid = federation.metadata.uid
@@ -127,7 +156,7 @@ class Reconciler:
             mishaps=self._caches.mishaps(key[0], workloads.values()),
             pending=outcome.pending,
             faults=outcome.faults,
-            connected=self._connections.get(key, desired.outline),
+            connected=self._connections.get(key),
         )
         generation = federation.metadata.generation
         summary = summarize(desired.outline, observation, previous, generation, self._clock())
@@ -135,10 +164,13 @@ class Reconciler:
             return wait
         await self._patch(federation, previous, summary.status, outcome)
         if summary.superlink_available:
-            self._connections.follow(key, desired.outline, summary.status.desired_supernodes)
+            roots = trusted.bundle if trusted else None
+            wanted = summary.status.desired_supernodes
+            self._connections.follow(key, desired.outline, wanted, roots)
         else:
             self._connections.forget(key)
-        return summary.recheck
+        again = [summary.recheck, trusted.recheck if trusted else None]
+        return min((each for each in again if each is not None), default=None)
 
     def _postponement(
         self, key: Key, previous: FederationStatus, status: FederationStatus, outcome: Outcome

@@ -4,6 +4,20 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
+class Identities:
+    """Which certificates and secrets there are. Flower reads them once: new ones, new pods."""
+
+    certificate: str
+    """Of the SuperLink."""
+    authority: str
+    """The newest that clients are to trust."""
+    secret: str | None = None
+    """Of the SuperExecs, where they share one with their owners."""
+
+
+@dataclass(frozen=True)
 class Facts:
     namespace: str = "default"
     """Where a Federation goes that names no namespace."""
+    identities: Identities | None = None
+    """None: whoever runs the objects sees to it that pods read what is new."""

@@ -13,6 +13,7 @@ PREFIX = "flower.flwr.ai"
 RESTARTED_AT = f"{PREFIX}/restarted-at"
 
 # Components that flwr's Kubernetes executor makes, not the operator.
+TRUST = "trust"
 SERVERAPP = "serverapp"
 CLIENTAPP = "clientapp"
 
@@ -57,6 +58,15 @@ def pool_metadata(federation: Federation, pool: Pool, facts: Facts) -> Object:
         "name": pool_name(federation.name, pool.name),
         "namespace": namespace_of(federation, facts),
         "labels": pool_labels(federation, pool),
+    }
+
+
+def trust_labels(federation: str) -> dict[str, str]:
+    """On certificates and keys, which no pod is made of."""
+    return {
+        "app.kubernetes.io/managed-by": MANAGER,
+        f"{PREFIX}/component": TRUST,
+        f"{PREFIX}/federation": federation,
     }
 
 

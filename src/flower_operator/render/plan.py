@@ -6,6 +6,7 @@ from typing import Any
 from ..api.problems import InvalidFederation, Problem
 from ..api.types import Federation
 from ..flower.dialects import Dialect
+from ..trust.names import normal_name
 from .executor import Tasks, task_notices, task_problems
 from .facts import Facts
 from .node_config import node_config_notices, node_config_problems
@@ -36,6 +37,7 @@ def render(federation: Federation, facts: Facts) -> Plan:
         releases = find_releases(federation)
     except InvalidFederation as error:
         raise InvalidFederation([*error.problems, *problems]) from None
+    problems += _name_problems(federation)
     if problems:
         raise InvalidFederation(problems)
     superlink = superlink_objects(federation, facts, releases)
@@ -90,6 +92,16 @@ def _launching(
         for tasks, objects, patch, dialect in zip(every, parts, patches, dialects, strict=True)
         if tasks
     ]
+
+
+def _name_problems(federation: Federation) -> list[Problem]:
+    problems = []
+    for at, name in enumerate(federation.spec.tls.subject_alt_names):
+        try:
+            normal_name(name)
+        except ValueError as error:
+            problems.append(Problem(f"spec.tls.subjectAltNames[{at}]", str(error)))
+    return problems
 
 
 def _template(objects: list[Object]) -> Object:

@@ -119,12 +119,21 @@ def superlink_workload(federation: Federation, metadata: Object, template: Objec
 def _template(federation: Federation, facts: Facts, releases: Releases) -> Object:
     superlink = federation.spec.superlink
     launches = superlink_tasks(federation) is not None
+    annotations = restart_annotations(federation)
+    if not federation.spec.insecure:
+        dialect = releases.superlink_dialect
+        process = federation.spec.isolation_mode == "process"
+        annotations |= secrets.superlink_annotations(
+            facts,
+            trusts=process and dialect.runtime_follows_tls,
+            shares=secrets.superexec_secret(federation, dialect) is not None,
+        )
     return pods.pod_template(
         superlink_labels(federation),
         _containers(federation, facts, releases),
         _volumes(federation, releases) + superlink.volumes,
         superlink.pod_template,
-        annotations=restart_annotations(federation),
+        annotations=annotations,
         spec={"serviceAccountName": superlink_name(federation.name)} if launches else None,
     )
 

@@ -56,6 +56,9 @@ def pool_objects(
     annotations = restart_annotations(federation)
     if config.files:
         annotations[f"{PREFIX}/node-config"] = config.hash
+    if not federation.spec.insecure:
+        secret = secrets.superexec_secret(federation, releases.supernode_dialect)
+        annotations |= secrets.client_annotations(facts, shares=secret is not None)
     tasks = pool_tasks(federation, position)
     account = {"serviceAccountName": metadata["name"]} if tasks else {}
     template = pods.pod_template(

@@ -5,6 +5,7 @@ from datetime import datetime
 import msgspec
 
 from ..render.metadata import CLIENTAPP, PREFIX, SERVERAPP
+from ..render.secrets import AUTHORITY, CERTIFICATE
 from .troubles import PodStatus, Trouble, troubles_of
 
 Struct = msgspec.Struct
@@ -72,8 +73,22 @@ class _Condition(Struct):
     message: str = ""
 
 
+class _TemplateAnnotations(Struct):
+    certificate: str = msgspec.field(name=CERTIFICATE, default="")
+    authority: str = msgspec.field(name=AUTHORITY, default="")
+
+
+class _TemplateMetadata(Struct):
+    annotations: _TemplateAnnotations = msgspec.field(default_factory=_TemplateAnnotations)
+
+
+class _Template(Struct):
+    metadata: _TemplateMetadata = msgspec.field(default_factory=_TemplateMetadata)
+
+
 class _WorkloadSpec(Struct):
     replicas: int = 1
+    template: _Template = msgspec.field(default_factory=_Template)
 
 
 class _WorkloadStatus(Struct, rename="camel"):
@@ -108,6 +123,9 @@ class Workload(Struct):
     """Whether exactly the pods of the current generation run, and all are ready."""
     refused: str | None = None
     """Why pods could not be created, where the workload itself says so."""
+    certificate: str = ""
+    authority: str = ""
+    """What its pods are started with, where they are told."""
 
 
 class Pod(Struct):
@@ -176,6 +194,18 @@ class Refusal(Struct):
     message: str
 
 
+class TrustForm(Struct):
+    """A Secret, or a ConfigMap, with certificates or keys."""
+
+    metadata: Metadata = msgspec.field(default_factory=Metadata)
+    data: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class Trust(Struct):
+    metadata: Metadata
+    data: bytes
+
+
 class Mishap(Struct):
     """The kubelet's words about a pod that it cannot start: a volume is not there."""
 
@@ -227,6 +257,10 @@ def role_binding_of(form: RoleBindingForm) -> Child:
     return Child(_unversioned(form.metadata), msgspec.json.encode(content))
 
 
+def trust_of(form: TrustForm) -> Trust:
+    return Trust(_unversioned(form.metadata), bytes(form.data))
+
+
 def deployment_of(form: WorkloadForm) -> Workload:
     return _replicated(form, form.status.available_replicas)
 
@@ -245,6 +279,7 @@ def daemon_set_of(form: WorkloadForm) -> Workload:
         created=status.current_number_scheduled,
         ready=status.number_ready,
         settled=_current(form) and whole,
+        **_started_with(form),
     )
 
 
@@ -300,7 +335,13 @@ def _replicated(form: WorkloadForm, available: int) -> Workload:
         ready=status.ready_replicas,
         settled=_current(form) and whole,
         refused=next((each.message for each in failures if each.status == "True"), None),
+        **_started_with(form),
     )
+
+
+def _started_with(form: WorkloadForm) -> dict[str, str]:
+    given = form.spec.template.metadata.annotations
+    return {"certificate": given.certificate, "authority": given.authority}
 
 
 def _current(form: WorkloadForm) -> bool:

@@ -5,7 +5,10 @@ from dataclasses import dataclass
 from ..api.rules import pool_name, superlink_name
 from ..api.types import Federation, Mode
 from ..render import Facts, Plan
+from ..render.metadata import namespace_of
+from ..render.secrets import superexec_secret
 from ..render.superlink import control_address
+from ..trust.names import server_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,10 @@ class Outline:
     secure: bool
     launches_pods: bool
     """Whether the SuperLink's tasks are pods of their own."""
+    names: tuple[str, ...] = ()
+    """What the SuperLink's certificate is for, where it has one."""
+    shares_secret: bool = False
+    """Whether SuperExecs share a secret with their owners."""
 
 
 def outline_of(federation: Federation, plan: Plan, facts: Facts) -> Outline:
@@ -47,6 +54,12 @@ def outline_of(federation: Federation, plan: Plan, facts: Facts) -> Outline:
         )
         for pool, releases in zip(spec.supernodes.pools, plan.releases.pools, strict=True)
     )
+    names: tuple[str, ...] = ()
+    if not spec.insecure:
+        namespace = namespace_of(federation, facts)
+        names = server_names(federation.name, namespace, spec.tls.subject_alt_names)
+    dialects = [plan.releases.superlink_dialect]
+    dialects += [each.supernode_dialect for each in plan.releases.pools]
     return Outline(
         superlink=superlink_name(federation.name),
         superlink_kind="StatefulSet" if spec.superlink.volume_claim_templates else "Deployment",
@@ -57,4 +70,6 @@ def outline_of(federation: Federation, plan: Plan, facts: Facts) -> Outline:
         suspended=spec.suspend,
         secure=not spec.insecure,
         launches_pods=spec.superlink.executor == "kubernetes",
+        names=names,
+        shares_secret=any(superexec_secret(federation, each) for each in dialects),
     )

@@ -1,0 +1,206 @@
+"""Makes CAs, server certificates and SuperNode keys: what needs a library for them."""
+
+import ipaddress
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_private_key,
+)
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from .layout import BUNDLE_FILE, Files, Stored, authority_key_file
+from .names import address_of
+from .records import (
+    BACKDATED,
+    Authority,
+    Certificate,
+    State,
+    authorities_files,
+    digest,
+    read_state,
+    server_files,
+    split_bundle,
+    whole_second,
+)
+
+AUTHORITY_LIFE = timedelta(days=5 * 365)
+CERTIFICATE_LIFE = timedelta(days=90)
+MOST_AUTHORITIES = 4
+"""Kept beside a new one, whatever clocks and people do."""
+
+
+@dataclass(frozen=True)
+class NodeKey:
+    private: str
+    """In OpenSSH's format, the one that every Flower release reads."""
+    public: str
+    """As PEM of a SubjectPublicKeyInfo, which is what a SuperLink registers."""
+
+
+def with_new_authority(stored: Stored, federation: str, namespace: str, now: datetime) -> Files:
+    """The object of the CAs with one more, which is then the newest."""
+    state = read_state(stored)
+    key = ec.generate_private_key(ec.SECP256R1())
+    certificate = _authority_certificate(key, federation, namespace, now)
+    text, key_text = _pem(certificate), _key_pem(key)
+    record = Authority(
+        certificate.not_valid_before_utc,
+        certificate.not_valid_after_utc,
+        certificate.fingerprint(hashes.SHA256()).hex(),
+        digest(key_text),
+    )
+    kept = _kept(state)
+    known = split_bundle(stored.bundle.get(BUNDLE_FILE, "")) | split_bundle(
+        stored.authorities.get(BUNDLE_FILE, "")
+    )
+    keys = {
+        each.identity: stored.authorities[authority_key_file(each.identity)]
+        for each in kept
+        if each.key_digest
+    }
+    return authorities_files(
+        [*(known[each.identity] for each in kept), text],
+        [*kept, record],
+        keys | {record.identity: key_text},
+    )
+
+
+def new_certificate(
+    stored: Stored, signer: str, federation: str, names: Sequence[str], now: datetime
+) -> Files:
+    """The object of the server's certificate, with a new one by the CA of that identity."""
+    authority_text = split_bundle(stored.authorities[BUNDLE_FILE])[signer]
+    authority = x509.load_pem_x509_certificate(authority_text.encode())
+    authority_key = load_pem_private_key(
+        stored.authorities[authority_key_file(signer)].encode(), None
+    )
+    assert isinstance(authority_key, ec.EllipticCurvePrivateKey)
+    key = ec.generate_private_key(ec.SECP256R1())
+    certificate = _server_certificate(key, authority, authority_key, federation, names, now)
+    record = Certificate(
+        certificate.not_valid_before_utc,
+        certificate.not_valid_after_utc,
+        certificate.fingerprint(hashes.SHA256()).hex(),
+        signer,
+        tuple(names),
+    )
+    return server_files(_pem(certificate), _key_pem(key), authority_text, record)
+
+
+def make_node_key() -> NodeKey:
+    """A SuperNode's identity."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
+    public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    return NodeKey(private.decode(), public.decode())
+
+
+def _kept(state: State) -> list[Authority]:
+    """The CA in use, and the latest others."""
+    serving = state.certificate.authority if state.certificate else ""
+    others = [each for each in state.authorities if each.identity != serving]
+    chosen = {serving, *(each.identity for each in others[-(MOST_AUTHORITIES - 1) :])}
+    return [each for each in state.authorities if each.identity in chosen]
+
+
+def _authority_certificate(
+    key: ec.EllipticCurvePrivateKey, federation: str, namespace: str, now: datetime
+) -> x509.Certificate:
+    serial = x509.random_serial_number()
+    # Two CAs of a Federation have different subjects, so that no library mixes them up.
+    subject = x509.Name(
+        [
+            x509.NameAttribute(NameOID.ORGANIZATION_NAME, namespace),
+            x509.NameAttribute(NameOID.ORGANIZATIONAL_UNIT_NAME, federation),
+            x509.NameAttribute(NameOID.COMMON_NAME, f"Flower CA {serial:040x}"[:26]),
+        ]
+    )
+    public = key.public_key()
+    return (
+        _builder(subject, subject, public, serial, now, whole_second(now) + AUTHORITY_LIFE)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(signs_certificates=True), critical=True)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(public), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+
+
+def _server_certificate(
+    key: ec.EllipticCurvePrivateKey,
+    authority: x509.Certificate,
+    authority_key: ec.EllipticCurvePrivateKey,
+    federation: str,
+    names: Sequence[str],
+    now: datetime,
+) -> x509.Certificate:
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"{federation}-superlink")])
+    end = min(whole_second(now) + CERTIFICATE_LIFE, authority.not_valid_after_utc)
+    issuer_key = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key())
+    serial = x509.random_serial_number()
+    return (
+        _builder(subject, authority.subject, key.public_key(), serial, now, end)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(signs_certificates=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(issuer_key, critical=False)
+        .add_extension(
+            x509.SubjectAlternativeName([_general_name(name) for name in names]), critical=False
+        )
+        .sign(authority_key, hashes.SHA256())
+    )
+
+
+def _builder(
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePublicKey,
+    serial: int,
+    now: datetime,
+    end: datetime,
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(serial)
+        .not_valid_before(whole_second(now) - BACKDATED)
+        .not_valid_after(end)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+    )
+
+
+def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _general_name(name: str) -> x509.GeneralName:
+    address: ipaddress.IPv4Address | ipaddress.IPv6Address | None = address_of(name)
+    return x509.IPAddress(address) if address else x509.DNSName(name)
+
+
+def _pem(certificate: x509.Certificate) -> str:
+    return certificate.public_bytes(Encoding.PEM).decode()
+
+
+def _key_pem(key: ec.EllipticCurvePrivateKey) -> str:
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()

@@ -1,0 +1,301 @@
+"""When to issue and rotate: small policies, each from what is stored to a step with its reason.
+
+A step writes one object, so that there is no half of one. After it, decide again.
+
+A CA is rotated in an order that breaks no connection that can be kept: clients trust the new one
+first (their bundle holds both, and they are started with it), then the SuperLink serves from
+it, then the old one is dropped.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from .layout import Files, Part
+from .records import (
+    Authority,
+    Certificate,
+    Life,
+    State,
+    Unreadable,
+    read_secret,
+    whole_second,
+)
+
+OVERLAP = timedelta(days=30)
+"""How long a new CA is published before it is used: some clients are out of sight."""
+LAST_CALL = timedelta(days=3)
+"""So long before the old CA ends the new one is used, whoever does not know it."""
+SECRET_LIFE = timedelta(days=365)
+LONGEST_DELAY = timedelta(days=30)
+"""How long a run may keep a secret from being changed."""
+
+
+class Step(StrEnum):
+    KEEP = "Keep"
+    ADD_AUTHORITY = "AddAuthority"
+    PUBLISH_BUNDLE = "PublishBundle"
+    ISSUE_CERTIFICATE = "IssueCertificate"
+    SERVE_FROM_NEW = "ServeFromNew"
+    DROP_AUTHORITIES = "DropAuthorities"
+    MAKE_SECRET = "MakeSecret"
+
+    @property
+    def makes_certificate(self) -> bool:
+        """Whether the step needs the library for that."""
+        return self in (Step.ADD_AUTHORITY, Step.ISSUE_CERTIFICATE, Step.SERVE_FROM_NEW)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    names: tuple[str, ...]
+    """What the SuperLink's certificate is to be for."""
+    overlap: timedelta = OVERLAP
+    replace_before: datetime | None = None
+    """CAs made before are to be replaced: someone asked for it then."""
+
+
+@dataclass(frozen=True)
+class RolledOut:
+    """What the processes that run now were started with."""
+
+    serving: frozenset[str] = frozenset()
+    """Identities of the certificates of SuperLinks."""
+    trusting: frozenset[str] = frozenset()
+    """For each client the newest CA that it was given, by identity; "" if none."""
+    busy: bool = False
+    """A run is under way, which a restart would disturb."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    step: Step
+    reason: str
+    message: str
+    signer: str | None = None
+    """Identity of the CA that signs, where one does."""
+    again: datetime | None = None
+    """When it may be otherwise by the clock alone."""
+
+
+@dataclass(frozen=True)
+class _Case:
+    state: State
+    wanted: Wanted
+    now: datetime
+    rolled_out: RolledOut = field(default_factory=RolledOut)
+
+    @property
+    def newest(self) -> Authority:
+        newest = self.state.newest
+        assert newest
+        return newest
+
+    def may_disturb(self, life: Life) -> bool:
+        return not self.rolled_out.busy or self.now >= life.urgency
+
+    def can_sign(self, authority: Authority | None) -> bool:
+        return bool(authority and authority.key_digest and authority.valid_at(self.now))
+
+
+def decide(state: State, wanted: Wanted, now: datetime, rolled_out: RolledOut) -> Decision:
+    """The next step, or to keep everything, with the reason."""
+    case = _Case(state, wanted, now, rolled_out)
+    waiting: Decision | None = None
+    for policy in POLICIES:
+        decision = policy(case)
+        if decision and decision.step is not Step.KEEP:
+            return decision
+        waiting = waiting or decision
+    assert state.certificate
+    reason, message = "Valid", f"the certificate is valid until {_day(state.certificate.not_after)}"
+    if waiting:
+        reason, message = waiting.reason, waiting.message
+    again = min((time for time in _turns(case) if time > now), default=None)
+    return Decision(Step.KEEP, reason, message, again=again)
+
+
+def decide_secret(files: Files, now: datetime, *, busy: bool = False) -> Decision:
+    """Whether the secret of the SuperExecs is to be made anew."""
+    try:
+        secret = read_secret(files)
+    except Unreadable as error:
+        return Decision(Step.MAKE_SECRET, "SecretUnreadable", str(error))
+    if secret is None:
+        return Decision(Step.MAKE_SECRET, "NoSecret", "there is none yet")
+    due = secret.made + SECRET_LIFE
+    if now >= due + (LONGEST_DELAY if busy else timedelta()):
+        return Decision(Step.MAKE_SECRET, "SecretDue", f"it was made on {_day(secret.made)}")
+    if now >= due:
+        message, again = "a new secret waits until no run is under way", due + LONGEST_DELAY
+        return Decision(Step.KEEP, "WaitingForRuns", message, again=again)
+    return Decision(Step.KEEP, "Valid", f"it is used until {_day(due)}", again=due)
+
+
+def _authority(case: _Case) -> Decision | None:
+    """There is a CA that can sign, now and for long enough."""
+    newest, now, fault = case.state.newest, case.now, case.state.faults.get(Part.AUTHORITIES)
+    if newest is None or newest.key_digest is None:
+        if fault:
+            return _add("AuthorityUnreadable", f"the CA cannot be read: {fault}")
+        if newest:
+            return _add("AuthorityKeyMissing", "the CA's key is gone")
+        return _add("NoAuthority", "there is no CA yet")
+    if now >= newest.not_after:
+        return _add("AuthorityExpired", f"the CA ended on {_day(newest.not_after)}")
+    if now < newest.not_before:
+        return _add("AuthorityNotYetValid", f"the CA begins only on {_day(newest.not_before)}")
+    asked = case.wanted.replace_before
+    # One that was asked for in the future would never be new enough.
+    if asked and whole_second(asked) <= now and newest.made < whole_second(asked):
+        return _add("RotationRequested", "a new CA was asked for")
+    if now >= newest.renewal:
+        if not case.may_disturb(newest):
+            return _keep("WaitingForRuns", "a new CA waits until no run is under way")
+        return _add("AuthorityDue", f"the CA ends on {_day(newest.not_after)}")
+    return None
+
+
+def _bundle(case: _Case) -> Decision | None:
+    """Clients find every CA in their bundle."""
+    wanted = tuple(each.identity for each in case.state.authorities)
+    if case.state.published == wanted:
+        return None
+    if fault := case.state.faults.get(Part.BUNDLE):
+        return _publish("BundleUnreadable", f"the bundle cannot be read: {fault}")
+    if case.state.published is None:
+        return _publish("NoBundle", "there is no bundle yet")
+    return _publish("BundleDiffers", "the bundle does not hold the CAs that there are")
+
+
+def _usable(case: _Case) -> Decision | None:
+    """The SuperLink has a certificate that clients may accept."""
+    certificate, now = case.state.certificate, case.now
+    if certificate is None:
+        fault = case.state.faults.get(Part.SERVER)
+        if fault:
+            return _issue(case, "CertificateUnreadable", f"it cannot be read: {fault}")
+        return _issue(case, "NoCertificate", "there is none yet")
+    if case.state.authority(certificate.authority) is None:
+        return _issue(case, "AuthorityUnknown", "it was signed by another CA")
+    if now >= certificate.not_after:
+        return _issue(case, "CertificateExpired", f"it ended on {_day(certificate.not_after)}")
+    if now < certificate.not_before:
+        start = _day(certificate.not_before)
+        return _issue(case, "CertificateNotYetValid", f"it begins only on {start}")
+    return None
+
+
+def _serve(case: _Case) -> Decision | None:
+    """The SuperLink serves from the newest CA, as soon as clients can follow."""
+    certificate, newest, now = _certificate(case), case.newest, case.now
+    if certificate.authority == newest.identity:
+        return None
+    old = case.state.authority(certificate.authority)
+    if old is None or not old.valid_at(now):
+        return _serve_new(case, "OldAuthorityInvalid", "nobody can accept the old CA any more")
+    end = _day(old.not_after)
+    if now >= old.not_after - LAST_CALL:
+        return _serve_new(case, "OldAuthorityEnds", f"the old CA ends on {end}")
+    if case.rolled_out.trusting - {newest.identity}:
+        return _keep("WaitingForClients", f"not every client has the new CA; the old ends on {end}")
+    since = newest.made + case.wanted.overlap
+    if now < since:
+        return _keep("WaitingForOverlap", f"the new CA is published, and used from {_day(since)}")
+    if not case.may_disturb(old):
+        return _keep("WaitingForRuns", "the new CA is used when no run is under way")
+    return _serve_new(case, "ClientsTrustNew", "every client has the new CA")
+
+
+def _renew(case: _Case) -> Decision | None:
+    """The certificate is for the right names, and lasts."""
+    certificate, now = _certificate(case), case.now
+    authority = case.state.authority(certificate.authority)
+    if authority is None or not case.can_sign(authority):
+        # Clients know the one that can sign, or they will not in time.
+        late = now >= certificate.not_after - LAST_CALL
+        return _serve_new(case, "CertificateEnds", "only the new CA can sign") if late else None
+    if set(certificate.names) != set(case.wanted.names):
+        return _issue(case, "NamesDiffer", _difference(certificate.names, case.wanted.names))
+    # Near the end of its CA a new one would end with it just the same.
+    if now >= certificate.renewal and certificate.not_after < authority.not_after:
+        if not case.may_disturb(certificate):
+            return _keep("WaitingForRuns", "a new certificate waits until no run is under way")
+        return _issue(case, "CertificateDue", f"it ends on {_day(certificate.not_after)}")
+    return None
+
+
+def _drop(case: _Case) -> Decision | None:
+    """Clients trust no more than they need."""
+    certificate = _certificate(case)
+    if len(case.state.authorities) == 1 or certificate.authority != case.newest.identity:
+        return None
+    if case.rolled_out.serving - {certificate.identity}:
+        return _keep("WaitingForSuperLink", "the SuperLink does not serve the new certificate yet")
+    return Decision(Step.DROP_AUTHORITIES, "OldAuthorityUnused", "nothing serves from the old CA")
+
+
+POLICIES: tuple[Callable[[_Case], Decision | None], ...] = (
+    _authority,
+    _bundle,
+    _usable,
+    _serve,
+    _renew,
+    _drop,
+)
+
+
+def _turns(case: _Case) -> Iterator[datetime]:
+    """When any policy may say something else."""
+    certificate, newest = _certificate(case), case.newest
+    for life in (certificate, newest):
+        yield from (life.renewal, life.urgency, life.not_after)
+    yield certificate.not_after - LAST_CALL
+    old = case.state.authority(certificate.authority)
+    if old and old is not newest:
+        yield from (newest.made + case.wanted.overlap, old.not_after - LAST_CALL, old.urgency)
+    if case.wanted.replace_before:
+        yield case.wanted.replace_before
+
+
+def _certificate(case: _Case) -> Certificate:
+    """Of a case that has one: an earlier policy saw to it."""
+    assert case.state.certificate
+    return case.state.certificate
+
+
+def _difference(present: Iterable[str], wanted: Iterable[str]) -> str:
+    missing, surplus = set(wanted) - set(present), set(present) - set(wanted)
+    parts = (("it lacks", missing), ("it need not have", surplus))
+    return "; ".join(f"{word} {', '.join(sorted(names))}" for word, names in parts if names)
+
+
+def _add(reason: str, message: str) -> Decision:
+    return Decision(Step.ADD_AUTHORITY, reason, message)
+
+
+def _publish(reason: str, message: str) -> Decision:
+    return Decision(Step.PUBLISH_BUNDLE, reason, message)
+
+
+def _keep(reason: str, message: str) -> Decision:
+    return Decision(Step.KEEP, reason, message)
+
+
+def _issue(case: _Case, reason: str, message: str) -> Decision:
+    """By the CA that clients have known for longest."""
+    current = case.state.certificate
+    own = case.state.authority(current.authority) if current else None
+    able = [each for each in case.state.authorities if case.can_sign(each)]
+    signer = own if own and case.can_sign(own) else able[0]
+    words = f"the SuperLink's certificate: {message}"
+    return Decision(Step.ISSUE_CERTIFICATE, reason, words, signer.identity)
+
+
+def _serve_new(case: _Case, reason: str, message: str) -> Decision:
+    return Decision(Step.SERVE_FROM_NEW, reason, message, case.newest.identity)
+
+
+def _day(time: datetime) -> str:
+    return time.date().isoformat()

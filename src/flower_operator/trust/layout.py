@@ -1,0 +1,76 @@
+"""Where a Federation's trust lies: four objects of its namespace, and the files in each.
+
+Every object made here has a record beside its files, so that whoever decides about them needs
+no library that can read certificates, and a file that someone changed is noticed.
+"""
+
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+Files = Mapping[str, str]
+
+BUNDLE_FILE = "ca.crt"
+CERTIFICATE_FILE = "tls.crt"
+KEY_FILE = "tls.key"
+SECRET_FILE = "secret"
+RECORD_FILE = "record.json"
+
+
+class Part(StrEnum):
+    """An object, by what its name ends in."""
+
+    AUTHORITIES = "ca-key"
+    """A Secret that no pod mounts: the CA's key, and its certificate; of two, in a rotation."""
+    BUNDLE = "ca"
+    """A ConfigMap that clients mount: the certificates that they trust."""
+    SERVER = "superlink-tls"
+    """A Secret that the SuperLink mounts: its certificate and key, and its CA's certificate."""
+    SUPEREXEC = "superexec"
+    """A Secret that every pod of process isolation mounts."""
+
+    def object_name(self, federation: str) -> str:
+        return f"{federation}-{self}"
+
+    @property
+    def is_secret(self) -> bool:
+        return self is not Part.BUNDLE
+
+
+@dataclass(frozen=True)
+class Stored:
+    """The files of what TLS needs; empty where there is no such object."""
+
+    authorities: Files = field(default_factory=dict)
+    bundle: Files = field(default_factory=dict)
+    server: Files = field(default_factory=dict)
+
+    def of(self, part: Part) -> Files:
+        return {
+            Part.AUTHORITIES: self.authorities,
+            Part.BUNDLE: self.bundle,
+            Part.SERVER: self.server,
+        }[part]
+
+
+def authority_key_file(identity: str) -> str:
+    return f"{identity[:16]}.key"
+
+
+def decode_secret(data: Any) -> dict[str, str]:
+    """The files of a Secret's `data`; what is no base64 of a text is left out."""
+    files = {}
+    for name, value in data.items() if isinstance(data, Mapping) else ():
+        try:
+            files[str(name)] = base64.b64decode(value, validate=True).decode()
+        except (TypeError, ValueError, binascii.Error):
+            continue
+    return files
+
+
+def encode_secret(files: Files) -> dict[str, str]:
+    """Files as a Secret's `data`."""
+    return {name: base64.b64encode(text.encode()).decode() for name, text in files.items()}

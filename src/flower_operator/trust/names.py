@@ -1,0 +1,43 @@
+"""The names and addresses that a SuperLink's certificate is for."""
+
+import ipaddress
+import re
+from collections.abc import Iterable
+
+from ..api.rules import superlink_name
+
+# A port that is forwarded, or a SuperLink that runs on this machine, is reached by these.
+LOCAL = ("localhost", "127.0.0.1", "::1")
+CLUSTER_DOMAIN = "cluster.local"
+
+_LABEL = r"[a-z0-9]([-a-z0-9_]{0,61}[a-z0-9])?"
+_DNS_NAME = re.compile(rf"(\*\.)?{_LABEL}(\.{_LABEL})*")
+_LONGEST = 253
+
+
+def server_names(federation: str, namespace: str, others: Iterable[str] = ()) -> tuple[str, ...]:
+    """Every form of the Service's name, this machine's, and `others`; raises ValueError."""
+    service = superlink_name(federation)
+    forms = ("", f".{namespace}", f".{namespace}.svc", f".{namespace}.svc.{CLUSTER_DOMAIN}")
+    names = [*(f"{service}{form}" for form in forms), *LOCAL, *map(normal_name, others)]
+    return tuple(dict.fromkeys(names))
+
+
+def normal_name(name: str) -> str:
+    """The one way of writing a DNS name or an address; raises ValueError."""
+    if address := address_of(name):
+        return address.compressed
+    plain = name.lower().removesuffix(".")
+    if len(plain) > _LONGEST or not _DNS_NAME.fullmatch(plain):
+        raise ValueError(f"{name!r} is neither a DNS name nor an IP address")
+    return plain
+
+
+def address_of(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        address = ipaddress.ip_address(name)
+    except ValueError:
+        return None
+    if isinstance(address, ipaddress.IPv6Address) and address.scope_id:
+        return None
+    return address

@@ -1,0 +1,310 @@
+"""What is known of stored certificates and secrets, read without a library for them."""
+
+import base64
+import binascii
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from .layout import (
+    BUNDLE_FILE,
+    CERTIFICATE_FILE,
+    KEY_FILE,
+    RECORD_FILE,
+    SECRET_FILE,
+    Files,
+    Part,
+    Stored,
+    authority_key_file,
+)
+
+BACKDATED = timedelta(minutes=5)
+"""Certificates begin this long before they are made, for peers whose clocks are behind."""
+RENEWAL = 2 / 3
+"""The part of its life after which something is renewed."""
+URGENCY = 11 / 12
+"""The part after which it is renewed even if a run is disturbed."""
+
+_BLOCK = re.compile(r"-----BEGIN CERTIFICATE-----(.*?)-----END CERTIFICATE-----", re.DOTALL)
+_LAST_YEAR = 9000
+
+
+class Unreadable(ValueError):
+    """Stored data is not what was written; the text says in what way."""
+
+
+@dataclass(frozen=True)
+class Life:
+    not_before: datetime
+    not_after: datetime
+
+    def valid_at(self, now: datetime) -> bool:
+        return self.not_before <= now < self.not_after
+
+    @property
+    def made(self) -> datetime:
+        return self.not_before + BACKDATED
+
+    @property
+    def renewal(self) -> datetime:
+        return self.not_before + (self.not_after - self.not_before) * RENEWAL
+
+    @property
+    def urgency(self) -> datetime:
+        return self.not_before + (self.not_after - self.not_before) * URGENCY
+
+
+@dataclass(frozen=True)
+class Authority(Life):
+    """A CA that clients trust, or will."""
+
+    identity: str
+    """SHA-256 of its certificate, as `openssl x509 -fingerprint -sha256` has it."""
+    key_digest: str | None = None
+    """None: it cannot sign, for its key is lost."""
+
+
+@dataclass(frozen=True)
+class Certificate(Life):
+    """What the SuperLink serves with."""
+
+    identity: str
+    authority: str
+    """Identity of the CA that signed it."""
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class State:
+    """What is in the objects of TLS."""
+
+    authorities: tuple[Authority, ...] = ()
+    """Oldest first."""
+    published: tuple[str, ...] | None = None
+    """Identities of the CAs that clients find in their bundle; None if that is unreadable."""
+    certificate: Certificate | None = None
+    faults: Mapping[Part, str] = field(default_factory=dict)
+    """What is there and unreadable, in words."""
+
+    @property
+    def newest(self) -> Authority | None:
+        """The CA that clients must know; pods are told by it what they were started with."""
+        return self.authorities[-1] if self.authorities else None
+
+    def authority(self, identity: str) -> Authority | None:
+        return next((each for each in self.authorities if each.identity == identity), None)
+
+
+@dataclass(frozen=True)
+class Secret:
+    """The secret that a SuperExec and its owner share."""
+
+    made: datetime
+    identity: str
+    """Tells secrets apart without telling them."""
+
+
+def read_state(stored: Stored) -> State:
+    """Whatever is in the objects; what cannot be read is a fault, not an error."""
+    faults: dict[Part, str] = {}
+    authorities: tuple[Authority, ...] = ()
+    published: tuple[Authority, ...] | None = None
+    certificate = None
+    if stored.bundle:
+        try:
+            published = _read_bundle(stored.bundle)
+        except Unreadable as error:
+            faults[Part.BUNDLE] = str(error)
+    if stored.authorities:
+        try:
+            authorities, lost = _read_authorities(stored.authorities)
+            if lost:
+                faults[Part.AUTHORITIES] = lost
+        except Unreadable as error:
+            faults[Part.AUTHORITIES] = str(error)
+    if not authorities:
+        # Clients go on trusting what they trust until they have been given something else.
+        authorities = published or ()
+    if stored.server:
+        try:
+            certificate = _read_certificate(stored.server)
+        except Unreadable as error:
+            faults[Part.SERVER] = str(error)
+    identities = None if published is None else tuple(each.identity for each in published)
+    return State(authorities, identities, certificate, faults)
+
+
+def read_secret(files: Files) -> Secret | None:
+    """The stored secret, or None if there is none; raises Unreadable."""
+    if not files:
+        return None
+    record = _record(files)
+    found = digest(files.get(SECRET_FILE, ""))
+    if record.get("secret") != found:
+        raise Unreadable(f"{SECRET_FILE} is not what was written")
+    return Secret(_time(record, "made"), found)
+
+
+def authorities_files(
+    certificates: Sequence[str], authorities: Sequence[Authority], keys: Mapping[str, str]
+) -> dict[str, str]:
+    """The object of the CAs: their certificates, and their keys by identity."""
+    files = {authority_key_file(identity): key for identity, key in keys.items()}
+    return files | _bundle(certificates, authorities)
+
+
+def bundle_files(certificates: Sequence[str], authorities: Sequence[Authority]) -> dict[str, str]:
+    """The bundle of clients."""
+    return _bundle(certificates, [replace(each, key_digest=None) for each in authorities])
+
+
+def server_files(certificate: str, key: str, authority: str, record: Certificate) -> dict[str, str]:
+    content = _life(record) | {
+        "certificate": record.identity,
+        "authority": record.authority,
+        "names": list(record.names),
+        "key": digest(key),
+    }
+    return {
+        BUNDLE_FILE: authority,
+        CERTIFICATE_FILE: certificate,
+        KEY_FILE: key,
+        RECORD_FILE: _json(content),
+    }
+
+
+def secret_files(secret: str, now: datetime) -> dict[str, str]:
+    content = {"made": _text(now), "secret": digest(secret)}
+    return {SECRET_FILE: secret, RECORD_FILE: _json(content)}
+
+
+def split_bundle(text: str) -> dict[str, str]:
+    """The certificates of a PEM text by identity, in their order."""
+    return {_identity(match[1]): f"{match[0]}\n" for match in _BLOCK.finditer(text)}
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def whole_second(time: datetime) -> datetime:
+    """As certificates keep it."""
+    return time.astimezone(UTC).replace(microsecond=0)
+
+
+def _read_bundle(files: Files) -> tuple[Authority, ...]:
+    """The CAs of an object, if its certificates are those of its record."""
+    entries = _record(files).get("authorities")
+    if not isinstance(entries, list) or not entries:
+        raise Unreadable(f"{RECORD_FILE} names no CA")
+    found = tuple(_read_authority(entry) for entry in entries)
+    _check(files, BUNDLE_FILE, [each.identity for each in found])
+    return found
+
+
+def _read_authorities(files: Files) -> tuple[tuple[Authority, ...], str]:
+    """The CAs, and what is wrong with their keys: whose key is lost is trusted all the same."""
+    found, lost = [], ""
+    for each in _read_bundle(files):
+        file = authority_key_file(each.identity)
+        if each.key_digest and digest(files.get(file, "")) != each.key_digest:
+            lost = f"{file} is not what was written"
+            each = replace(each, key_digest=None)
+        found.append(each)
+    return tuple(found), lost
+
+
+def _read_authority(entry: Any) -> Authority:
+    if not isinstance(entry, dict):
+        raise Unreadable(f"{RECORD_FILE} has something else where a CA should be")
+    key = entry.get("key")
+    return Authority(
+        *_times(entry), _word(entry, "certificate"), key if isinstance(key, str) else None
+    )
+
+
+def _read_certificate(files: Files) -> Certificate:
+    record = _record(files)
+    names = record.get("names")
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise Unreadable(f"{RECORD_FILE} has no names")
+    found = Certificate(
+        *_times(record), _word(record, "certificate"), _word(record, "authority"), tuple(names)
+    )
+    _check(files, CERTIFICATE_FILE, [found.identity])
+    _check(files, BUNDLE_FILE, [found.authority])
+    if digest(files.get(KEY_FILE, "")) != record.get("key"):
+        raise Unreadable(f"{KEY_FILE} is not what was written")
+    return found
+
+
+def _check(files: Files, file: str, identities: list[str]) -> None:
+    """These certificates are in the file, and nothing else is."""
+    text = files.get(file, "")
+    found = split_bundle(text)
+    if list(found) != identities or "".join(found.values()) != text:
+        raise Unreadable(f"{file} is not what was written")
+
+
+def _bundle(certificates: Sequence[str], authorities: Sequence[Authority]) -> dict[str, str]:
+    entries = [
+        _life(each) | {"certificate": each.identity, "key": each.key_digest} for each in authorities
+    ]
+    return {BUNDLE_FILE: "".join(certificates), RECORD_FILE: _json({"authorities": entries})}
+
+
+def _identity(body: str) -> str:
+    try:
+        return hashlib.sha256(base64.b64decode("".join(body.split()), validate=True)).hexdigest()
+    except (ValueError, binascii.Error):
+        return ""
+
+
+def _record(files: Files) -> dict[str, Any]:
+    try:
+        content = json.loads(files.get(RECORD_FILE, ""))
+    except (ValueError, RecursionError):
+        content = None
+    if not isinstance(content, dict):
+        raise Unreadable(f"{RECORD_FILE} is missing or no record")
+    return content
+
+
+def _times(record: dict[str, Any]) -> tuple[datetime, datetime]:
+    start, end = _time(record, "notBefore"), _time(record, "notAfter")
+    if start >= end:
+        raise Unreadable(f"{RECORD_FILE} has an end before the start")
+    return start, end
+
+
+def _time(record: dict[str, Any], key: str) -> datetime:
+    try:
+        time = datetime.fromisoformat(record[key])
+    except (KeyError, TypeError, ValueError):
+        raise Unreadable(f"{RECORD_FILE} has no time {key}") from None
+    if time.tzinfo is None or not 1 < time.year < _LAST_YEAR:
+        raise Unreadable(f"{RECORD_FILE} has no sensible time {key}")
+    return time.astimezone(UTC)
+
+
+def _word(record: dict[str, Any], key: str) -> str:
+    word = record.get(key)
+    if not isinstance(word, str) or not word:
+        raise Unreadable(f"{RECORD_FILE} has no {key}")
+    return word
+
+
+def _life(life: Life) -> dict[str, Any]:
+    return {"notBefore": _text(life.not_before), "notAfter": _text(life.not_after)}
+
+
+def _text(time: datetime) -> str:
+    return whole_second(time).isoformat()
+
+
+def _json(content: dict[str, Any]) -> str:
+    return json.dumps(content, indent=1) + "\n"

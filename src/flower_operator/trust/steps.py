@@ -1,0 +1,141 @@
+"""Decisions carried out: from what is stored to the files of the one object that changes.
+
+    python -m flower_operator.trust.steps
+
+does so for a process that had better not load the library for certificates: each line of its
+standard input is a `Task` as JSON, each of its output a `Change`.
+"""
+
+import json
+import sys
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from .decisions import Decision, RolledOut, Step, Wanted, decide
+from .layout import BUNDLE_FILE, Files, Part, Stored, authority_key_file
+from .records import authorities_files, bundle_files, read_state, secret_files, split_bundle
+
+SECRET_BYTES = 32
+
+
+@dataclass(frozen=True)
+class Task:
+    """A decision and what it was about."""
+
+    decision: Decision
+    stored: Stored
+    federation: str
+    namespace: str
+    names: tuple[str, ...]
+    now: datetime
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), default=datetime.isoformat)
+
+
+@dataclass(frozen=True)
+class Change:
+    """The new files of an object, in place of all that it had."""
+
+    part: Part
+    files: Files
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> "Change":
+        content = json.loads(text)
+        return cls(Part(content["part"]), content["files"])
+
+
+def perform(task: Task) -> Change:
+    """What a step other than to keep everything writes."""
+    step, stored = task.decision.step, task.stored
+    match step:
+        case Step.PUBLISH_BUNDLE:
+            return Change(Part.BUNDLE, _published(stored))
+        case Step.DROP_AUTHORITIES:
+            return Change(Part.AUTHORITIES, _newest_alone(stored))
+        case Step.ADD_AUTHORITY:
+            from .certificates import with_new_authority
+
+            files = with_new_authority(stored, task.federation, task.namespace, task.now)
+            return Change(Part.AUTHORITIES, files)
+        case Step.ISSUE_CERTIFICATE | Step.SERVE_FROM_NEW:
+            from .certificates import new_certificate
+
+            assert task.decision.signer
+            return Change(
+                Part.SERVER,
+                new_certificate(
+                    stored, task.decision.signer, task.federation, task.names, task.now
+                ),
+            )
+    raise ValueError(f"{step} writes nothing")
+
+
+def apply(change: Change, stored: Stored) -> Stored:
+    """What is stored once the change is written."""
+    match change.part:
+        case Part.AUTHORITIES:
+            return replace(stored, authorities=change.files)
+        case Part.BUNDLE:
+            return replace(stored, bundle=change.files)
+        case _:
+            return replace(stored, server=change.files)
+
+
+def settle(
+    stored: Stored,
+    wanted: Wanted,
+    federation: str,
+    namespace: str,
+    now: datetime,
+    rolled_out: RolledOut,
+) -> tuple[Stored, list[tuple[Decision, Change]], Decision]:
+    """Every step that can be taken now, in order, and the decision to keep what is then there."""
+    taken: list[tuple[Decision, Change]] = []
+    while (decision := decide(read_state(stored), wanted, now, rolled_out)).step is not Step.KEEP:
+        change = perform(Task(decision, stored, federation, namespace, wanted.names, now))
+        stored = apply(change, stored)
+        taken.append((decision, change))
+    return stored, taken, decision
+
+
+def make_secret(entropy: bytes, now: datetime) -> Change:
+    """The secret of the SuperExecs. As text, because Flower counts every byte of the file."""
+    if len(entropy) < SECRET_BYTES:
+        raise ValueError(f"a secret needs {SECRET_BYTES} random bytes")
+    return Change(Part.SUPEREXEC, secret_files(entropy.hex(), now))
+
+
+def _published(stored: Stored) -> Files:
+    state = read_state(stored)
+    known = split_bundle(stored.authorities.get(BUNDLE_FILE, ""))
+    return bundle_files([known[each.identity] for each in state.authorities], state.authorities)
+
+
+def _newest_alone(stored: Stored) -> Files:
+    newest = read_state(stored).newest
+    assert newest
+    certificate = split_bundle(stored.authorities[BUNDLE_FILE])[newest.identity]
+    key = stored.authorities[authority_key_file(newest.identity)]
+    return authorities_files([certificate], [newest], {newest.identity: key})
+
+
+def _task(content: dict[str, Any]) -> Task:
+    decision = content["decision"]
+    return Task(
+        Decision(
+            Step(decision["step"]), decision["reason"], decision["message"], decision["signer"]
+        ),
+        Stored(**content["stored"]),
+        content["federation"],
+        content["namespace"],
+        tuple(content["names"]),
+        datetime.fromisoformat(content["now"]),
+    )
+
+
+if __name__ == "__main__":
+    for line in sys.stdin:
+        print(json.dumps(asdict(perform(_task(json.loads(line))))), flush=True)

@@ -1,0 +1,164 @@
+"""Certificates and secrets of secure Federations, on a real API server."""
+
+import base64
+import json
+import re
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+from tests.cluster.federations import Document, Namespace, condition, manifest, wait_until
+from tests.harness.operator_process import OperatorProcess
+
+pytestmark = pytest.mark.usefixtures("operator")
+
+SECRETS = ("lab-ca-key", "lab-superlink-tls", "lab-superexec")
+
+
+def secure(**spec: object) -> Document:
+    document = manifest("lab", insecure=False, isolationMode="process", **spec)
+    document["spec"]["superlink"]["superexecImage"] = "flwr/superexec:1.41.0"
+    for pool in document["spec"]["supernodes"]["pools"]:
+        pool["images"] = {"superexecClientApp": "flwr/superexec:1.41.0"}
+    return document
+
+
+def stored(namespace: Namespace, kind: str, name: str) -> Document | None:
+    status, answer = namespace.cluster.request(
+        "GET", f"/api/v1/namespaces/{namespace.name}/{kind}/{name}"
+    )
+    return answer if status == 200 else None
+
+
+def files(namespace: Namespace, secret: str) -> dict[str, bytes]:
+    found = stored(namespace, "secrets", secret)
+    assert found, f"there is no Secret {secret}"
+    return {name: base64.b64decode(value) for name, value in found["data"].items()}
+
+
+def bundle(namespace: Namespace) -> str:
+    found = stored(namespace, "configmaps", "lab-ca")
+    assert found
+    text: str = found["data"]["ca.crt"]
+    return text
+
+
+def test_a_secure_federation_has_all_it_needs(namespace: Namespace) -> None:
+    namespace.apply(secure(tls={"subjectAltNames": ["fed.example.test", "192.0.2.7"]}))
+    namespace.wait_until_ready("lab")
+    own = files(namespace, "lab-superlink-tls")
+    [authority] = x509.load_pem_x509_certificates(bundle(namespace).encode())
+    certificate = x509.load_pem_x509_certificate(own["tls.crt"])
+    certificate.verify_directly_issued_by(authority)
+    key = load_pem_private_key(own["tls.key"], None)
+    assert isinstance(key, ec.EllipticCurvePrivateKey)
+    assert key.public_key() == certificate.public_key()
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    service = f"lab-superlink.{namespace.name}.svc"
+    assert {service, f"{service}.cluster.local", "fed.example.test", "localhost"} <= set(
+        names.get_values_for_type(x509.DNSName)
+    )
+    assert "192.0.2.7" in map(str, names.get_values_for_type(x509.IPAddress))
+    assert len(files(namespace, "lab-superexec")["secret"]) >= 32
+
+
+def test_nothing_of_it_outlives_the_federation(namespace: Namespace) -> None:
+    namespace.apply(secure())
+    namespace.wait_until_ready("lab")
+    namespace.delete("lab")
+    wait_until(
+        lambda: (
+            not any(stored(namespace, "secrets", name) for name in SECRETS)
+            and stored(namespace, "configmaps", "lab-ca") is None
+        ),
+        "keys are left behind",
+    )
+
+
+def test_a_federation_at_rest_is_left_alone(
+    namespace: Namespace, operator: OperatorProcess
+) -> None:
+    namespace.apply(secure())
+    namespace.wait_until_ready("lab")
+    writes, looks = operator.writes(namespace.cluster.token), reconciles(namespace, operator)
+    namespace.apply(secure() | {"metadata": {"name": "lab", "labels": {"looked-at": "yes"}}})
+    wait_until(lambda: reconciles(namespace, operator) > looks, "nobody looked at it")
+    assert operator.writes(namespace.cluster.token) == writes
+
+
+def reconciles(namespace: Namespace, operator: OperatorProcess) -> float:
+    text = operator.get_metrics(namespace.cluster.token)[1]
+    found = re.search(r"^flower_operator_reconciles_total (\S+)$", text, re.MULTILINE)
+    assert found, text
+    return float(found[1])
+
+
+def test_names_that_are_added_are_served_by_new_pods(namespace: Namespace) -> None:
+    namespace.apply(secure())
+    namespace.wait_until_ready("lab")
+    before = files(namespace, "lab-superlink-tls")
+    authority = bundle(namespace)
+    namespace.apply(secure(tls={"subjectAltNames": ["late.example.test"]}))
+    wait_until(
+        lambda: files(namespace, "lab-superlink-tls")["tls.crt"] != before["tls.crt"],
+        "the certificate stays as it was",
+    )
+    namespace.wait_until_ready("lab")
+    assert bundle(namespace) == authority, "clients need nothing new"
+    reasons = [event["reason"] for event in namespace.events("lab")]
+    assert "NamesDiffer" in reasons
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "file"),
+    [("secrets", "lab-superlink-tls", "tls.key"), ("configmaps", "lab-ca", "ca.crt")],
+)
+def test_what_someone_spoiled_is_made_anew(
+    namespace: Namespace, kind: str, name: str, file: str
+) -> None:
+    namespace.apply(secure())
+    namespace.wait_until_ready("lab")
+    path = f"/api/v1/namespaces/{namespace.name}/{kind}/{name}"
+    value = base64.b64encode(b"spoiled").decode()
+    namespace.cluster.request("PATCH", f"{path}?fieldManager=by-hand", {"data": {file: value}})
+    wait_until(
+        lambda: (
+            (found := stored(namespace, kind, name)) is not None and found["data"][file] != value
+        ),
+        "it stays spoiled",
+        timeout=10,
+    )
+    namespace.wait_until_ready("lab")
+
+
+def test_a_stranger_s_secret_of_the_same_name_stays(namespace: Namespace) -> None:
+    mine = {"metadata": {"name": "lab-superlink-tls"}, "stringData": {"tls.key": "mine"}}
+    namespace.cluster.request("POST", f"/api/v1/namespaces/{namespace.name}/secrets", mine)
+    namespace.apply(secure())
+    told = namespace.wait_for_condition("lab", "Degraded", "True", "NameTaken")
+    assert "Secret lab-superlink-tls" in condition(told, "Ready")["message"]
+    assert files(namespace, "lab-superlink-tls") == {"tls.key": b"mine"}
+    path = f"/api/v1/namespaces/{namespace.name}/secrets/lab-superlink-tls"
+    namespace.cluster.request("DELETE", path)
+    namespace.wait_until_ready("lab")
+
+
+def test_no_key_is_told_to_anyone(namespace: Namespace, operator: OperatorProcess) -> None:
+    namespace.apply(secure())
+    namespace.wait_until_ready("lab")
+    keys = [
+        line
+        for secret in SECRETS
+        for content in files(namespace, secret).values()
+        if b"PRIVATE" in content
+        for line in content.decode().splitlines()
+        if "-----" not in line and len(line) > 20
+    ]
+    keys.append(files(namespace, "lab-superexec")["secret"].decode())
+    assert len(keys) > 2
+    said = operator.output() + json.dumps(
+        [namespace.federation("lab"), namespace.events("lab"), namespace.pods()]
+    )
+    assert not [key for key in keys if key in said]

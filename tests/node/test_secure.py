@@ -1,0 +1,21 @@
+"""Secure Federations on real containers, in a namespace that enforces Pod Security restricted."""
+
+from pathlib import Path
+
+import pytest
+
+from flower_operator.flower.releases import Release
+from tests.cluster.federations import Namespace
+from tests.local.machine import expected_reports, federation
+from tests.node.conftest import RELEASES
+from tests.node.test_training import train_all
+
+
+@pytest.mark.parametrize("release", RELEASES, ids=str)
+def test_secure_federations_train(namespace: Namespace, tmp_path: Path, release: Release) -> None:
+    documents = [federation(each, str(release), each) for each in ("process", "subprocess")]
+    for document in documents:
+        document["spec"]["insecure"] = False
+    for result in train_all(namespace, release, tmp_path, documents).values():
+        reports = sorted(result["reports"], key=lambda report: report["partition-id"])
+        assert reports == expected_reports()

@@ -1,0 +1,507 @@
+"""When certificates and secrets are issued and rotated, and what they are."""
+
+import json
+import ssl
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import load_pem_public_key, load_ssh_private_key
+from cryptography.x509 import verification
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flower_operator.trust import certificates
+from flower_operator.trust.certificates import AUTHORITY_LIFE, CERTIFICATE_LIFE, make_node_key
+from flower_operator.trust.decisions import (
+    LAST_CALL,
+    OVERLAP,
+    Decision,
+    RolledOut,
+    Step,
+    Wanted,
+    decide,
+    decide_secret,
+)
+from flower_operator.trust.fingerprints import fingerprint
+from flower_operator.trust.layout import Part, Stored, decode_secret, encode_secret
+from flower_operator.trust.names import address_of, normal_name, server_names
+from flower_operator.trust.records import Certificate, State, read_state
+from flower_operator.trust.steps import Change, Task, apply, make_secret, perform, settle
+
+START = datetime(2027, 1, 15, 8, 30, 7, 123456, UTC)
+DAY = timedelta(days=1)
+NAMES = server_names("lab", "team")
+WANTED = Wanted(NAMES)
+
+
+def settled(
+    stored: Stored,
+    now: datetime,
+    rolled_out: RolledOut | None = None,
+    wanted: Wanted = WANTED,
+) -> tuple[Stored, list[str], Decision]:
+    """What is stored when no step is left, and the reasons of those that were taken."""
+    stored, taken, last = settle(stored, wanted, "lab", "team", now, rolled_out or RolledOut())
+    return stored, [decision.reason for decision, _ in taken], last
+
+
+def fresh() -> Stored:
+    return settled(Stored(), START)[0]
+
+
+def state_of(stored: Stored) -> State:
+    return read_state(stored)
+
+
+def certificate_of(stored: Stored) -> Certificate:
+    certificate = read_state(stored).certificate
+    assert certificate
+    return certificate
+
+
+FRESH = fresh()
+OLD = FRESH.bundle["ca.crt"]
+DUE = read_state(FRESH).authorities[0].renewal
+
+
+def test_everything_is_made_once_and_then_kept() -> None:
+    stored, reasons, last = settled(Stored(), START)
+    assert reasons == ["NoAuthority", "NoBundle", "NoCertificate"]
+    assert (last.step, last.reason) == (Step.KEEP, "Valid")
+    assert last.again == certificate_of(stored).renewal
+    assert last.again
+    assert settled(stored, last.again - timedelta(seconds=1))[1] == []
+    assert settled(stored, last.again)[1] == ["CertificateDue"]
+    assert stored.bundle["ca.crt"] == stored.authorities["ca.crt"] == stored.server["ca.crt"]
+
+
+def test_the_certificates_are_what_clients_demand() -> None:
+    authority = x509.load_pem_x509_certificate(FRESH.bundle["ca.crt"].encode())
+    certificate = x509.load_pem_x509_certificate(FRESH.server["tls.crt"].encode())
+    begin = START.replace(microsecond=0) - timedelta(minutes=5)
+    assert authority.not_valid_before_utc == certificate.not_valid_before_utc == begin
+    assert certificate.not_valid_after_utc == START.replace(microsecond=0) + CERTIFICATE_LIFE
+    constraints = authority.extensions.get_extension_for_class(x509.BasicConstraints)
+    assert constraints.critical
+    assert (constraints.value.ca, constraints.value.path_length) == (True, 0)
+    store = verification.Store([authority])
+    for name in NAMES:
+        address = x509.IPAddress(ip) if (ip := address_of(name)) else None
+        subject = address or x509.DNSName(name)
+        verifier = verification.PolicyBuilder().store(store).time(START)
+        verifier.build_server_verifier(subject).verify(certificate, [])
+    context = ssl.create_default_context(cadata=FRESH.bundle["ca.crt"])
+    context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_STRICT
+    assert len(context.get_ca_certs()) == 1
+
+
+def test_every_form_of_the_services_name_and_more() -> None:
+    assert server_names("lab", "team", ["Fed.Example.ORG.", "192.0.2.7", "2001:DB8:0::1"]) == (
+        "lab-superlink",
+        "lab-superlink.team",
+        "lab-superlink.team.svc",
+        "lab-superlink.team.svc.cluster.local",
+        "localhost",
+        "127.0.0.1",
+        "::1",
+        "fed.example.org",
+        "192.0.2.7",
+        "2001:db8::1",
+    )
+    assert normal_name("*.example.org") == "*.example.org"
+    for bad in (
+        "",
+        "a b",
+        "-a",
+        "a..b",
+        "*",
+        "a.*.b",
+        "münchen.de",
+        "a\n",
+        "fe80::1%eth0",
+        "a" * 254,
+    ):
+        with pytest.raises(ValueError, match="is neither a DNS name nor an IP address"):
+            normal_name(bad)
+
+
+def test_other_names_are_a_reason_for_a_new_certificate_by_the_same_authority() -> None:
+    more = Wanted((*NAMES, "192.0.2.7"))
+    decision = decide(state_of(FRESH), more, START, RolledOut())
+    assert decision.message == "the SuperLink's certificate: it lacks 192.0.2.7"
+    stored, reasons, _ = settled(FRESH, START, wanted=more)
+    assert reasons == ["NamesDiffer"]
+    assert certificate_of(stored).authority == certificate_of(FRESH).authority
+    assert settled(stored, START, wanted=more)[1] == []
+    back = settled(stored, START)
+    assert back[1] == ["NamesDiffer"]
+
+
+def clients(*trusting: State, serving: Stored | None = None, busy: bool = False) -> RolledOut:
+    return RolledOut(
+        frozenset({certificate_of(serving).identity} if serving else ()),
+        frozenset(state.newest.identity for state in trusting if state.newest),
+        busy,
+    )
+
+
+def test_a_new_authority_is_trusted_then_served_then_alone() -> None:
+    old = state_of(FRESH)
+    before, _, last = settled(FRESH, DUE - DAY, clients(old))
+    assert last.again == DUE
+    stored, reasons, last = settled(before, DUE, clients(old, serving=before))
+    assert reasons == ["AuthorityDue", "BundleDiffers"]
+    both = state_of(stored)
+    assert len(both.authorities) == 2
+    assert both.published == tuple(each.identity for each in both.authorities)
+    assert certificate_of(stored).authority == both.authorities[0].identity
+    assert last.reason == "WaitingForClients"
+    stored, reasons, last = settled(stored, DUE, clients(old, both, serving=stored))
+    assert (reasons, last.reason) == ([], "WaitingForClients"), "one client is not enough"
+    stored, reasons, last = settled(stored, DUE, clients(both, serving=stored))
+    assert (reasons, last.reason) == ([], "WaitingForOverlap"), "some clients are out of sight"
+    later = DUE + OVERLAP
+    before = stored
+    stored, reasons, last = settled(stored, later, clients(both, serving=before))
+    assert (reasons, last.reason) == (["ClientsTrustNew"], "WaitingForSuperLink")
+    assert certificate_of(stored).authority == both.authorities[1].identity
+    assert state_of(stored).published == both.published, "clients keep both until it is served"
+    stored, reasons, last = settled(stored, later, clients(both, serving=stored))
+    assert (reasons, last.reason) == (["OldAuthorityUnused", "BundleDiffers"], "Valid")
+    assert state_of(stored).authorities == both.authorities[1:]
+    assert len([name for name in stored.authorities if name.endswith(".key")]) == 1
+
+
+def test_clients_that_never_follow_are_left_behind_only_at_the_end() -> None:
+    stored, _, _ = settled(FRESH, DUE, clients(state_of(FRESH)))
+    end = state_of(stored).authorities[0].not_after
+    waiting = clients(state_of(FRESH))
+    stored, _, last = settled(stored, end - LAST_CALL - DAY, waiting)
+    assert last.reason == "WaitingForClients"
+    assert last.again == end - LAST_CALL
+    assert certificate_of(stored).not_after == end, "it is not outlived by what it signed"
+    assert settled(stored, end - LAST_CALL, waiting)[1][0] == "OldAuthorityEnds"
+    assert settled(stored, end + DAY, waiting)[1][0] == "CertificateExpired"
+
+
+def test_a_run_is_not_disturbed_until_it_must_be() -> None:
+    due = certificate_of(FRESH).renewal
+    _, reasons, last = settled(FRESH, due, RolledOut(busy=True))
+    assert (reasons, last.reason) == ([], "WaitingForRuns")
+    assert last.again == certificate_of(FRESH).urgency
+    assert settled(FRESH, certificate_of(FRESH).urgency, RolledOut(busy=True))[1] == [
+        "CertificateDue"
+    ]
+
+
+def test_a_rotation_that_is_asked_for() -> None:
+    asked = Wanted(NAMES, overlap=timedelta(), replace_before=START + DAY)
+    assert settled(FRESH, START, wanted=asked)[1] == [], "not before its time, and not for ever"
+    stored, reasons, _ = settled(FRESH, START + DAY, wanted=asked)
+    assert reasons == [
+        "RotationRequested",
+        "BundleDiffers",
+        "ClientsTrustNew",
+        "OldAuthorityUnused",
+        "BundleDiffers",
+    ], "where nothing runs, nothing needs to be waited for"
+    assert settled(stored, START + 2 * DAY, wanted=asked)[1] == []
+
+
+@pytest.mark.parametrize("part", [Part.AUTHORITIES, Part.BUNDLE, Part.SERVER])
+@pytest.mark.parametrize("damage", ["", "garbage", "{}", "null", "\0", None])
+def test_whatever_is_damaged_is_noticed_told_and_mended(part: Part, damage: str | None) -> None:
+    for file in FRESH.of(part):
+        left = {name: text for name, text in FRESH.of(part).items() if name != file}
+        files = left if damage is None else left | {file: damage}
+        stored, reasons, last = settled(apply(Change(part, files), FRESH), START)
+        unreadable = {
+            Part.AUTHORITIES: "AuthorityUnreadable",
+            Part.BUNDLE: "BundleUnreadable",
+            Part.SERVER: "CertificateUnreadable",
+        }
+        assert reasons[0] == unreadable[part], file
+        assert last.step is Step.KEEP
+        assert state_of(stored).faults == {}
+        if part is Part.AUTHORITIES:
+            assert OLD in stored.bundle["ca.crt"], "clients go on trusting what they trusted"
+            assert certificate_of(stored) == certificate_of(FRESH), "and can go on"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("notAfter", "2027-04-15T08:30:07"),
+        ("notAfter", "9999-12-31T23:59:59+00:00"),
+        ("notAfter", "2020-01-01T00:00:00+00:00"),
+        ("notBefore", 7),
+        ("names", "localhost"),
+        ("names", [1]),
+        ("authority", None),
+        ("certificate", []),
+        ("key", {}),
+    ],
+)
+def test_a_record_that_makes_no_sense_is_no_crash(key: str, value: Any) -> None:
+    record = json.loads(FRESH.server["record.json"]) | {key: value}
+    files = {**FRESH.server, "record.json": json.dumps(record)}
+    stored = replace(FRESH, server=files)
+    assert settled(stored, START)[1] == ["CertificateUnreadable"]
+
+
+def test_a_lost_object_is_made_anew_and_the_rest_stays() -> None:
+    assert settled(replace(FRESH, bundle={}), START)[1] == ["NoBundle"]
+    assert settled(replace(FRESH, server={}), START)[1] == ["NoCertificate"]
+    waiting = clients(state_of(FRESH), serving=FRESH)
+    stored, reasons, last = settled(replace(FRESH, authorities={}), START, waiting)
+    assert reasons == ["AuthorityKeyMissing", "BundleDiffers"]
+    assert (last.reason, stored.server) == ("WaitingForClients", FRESH.server)
+    end = certificate_of(stored).not_after
+    assert settled(stored, end - LAST_CALL - DAY, waiting)[1] == []
+    assert settled(stored, end - LAST_CALL, waiting)[1][0] == "CertificateEnds"
+
+
+def test_a_certificate_of_another_authority_is_replaced() -> None:
+    assert settled(replace(FRESH, server=fresh().server), START)[1] == ["AuthorityUnknown"]
+
+
+def test_a_clock_that_was_wrong() -> None:
+    """Issued in the future, then set right; issued in the past, then set right."""
+    stored, reasons, _ = settled(FRESH, START - DAY)
+    assert reasons[0] == "AuthorityNotYetValid"
+    assert certificate_of(stored).valid_at(START - DAY)
+    stored, reasons, last = settled(FRESH, START + 10 * AUTHORITY_LIFE)
+    assert reasons[0] == "AuthorityExpired"
+    assert last.reason == "Valid"
+
+
+def test_secrets_of_kubernetes_come_back_and_garbage_is_left_out() -> None:
+    assert decode_secret(encode_secret(FRESH.server)) == FRESH.server
+    assert decode_secret({"a": "%%", "b": None, "c": "/w==", "d": "aGk="}) == {"d": "hi"}
+    assert decode_secret(None) == decode_secret("x") == {}
+
+
+def test_the_secret_of_superexecs_is_changed_once_a_year() -> None:
+    assert decide_secret({}, START).reason == "NoSecret"
+    files = make_secret(bytes(range(32)), START).files
+    assert len(files["secret"]) == 64
+    assert files["secret"].isalnum(), "no newline, which Flower would count"
+    kept = decide_secret(files, START)
+    assert (kept.step, kept.again) == (Step.KEEP, START.replace(microsecond=0) + 365 * DAY)
+    assert decide_secret(files, START + 365 * DAY).reason == "SecretDue"
+    assert decide_secret(files, START + 365 * DAY, busy=True).reason == "WaitingForRuns"
+    assert decide_secret(files, START + 396 * DAY, busy=True).reason == "SecretDue"
+    assert decide_secret({**files, "secret": "other"}, START).reason == "SecretUnreadable"
+    assert decide_secret({"secret": "by hand"}, START).reason == "SecretUnreadable"
+    with pytest.raises(ValueError, match="32 random bytes"):
+        make_secret(b"short", START)
+
+
+def test_a_supernodes_key_is_in_the_forms_that_flower_reads() -> None:
+    key = make_node_key()
+    assert key.private.startswith("-----BEGIN OPENSSH PRIVATE KEY-----")
+    public = load_ssh_private_key(key.private.encode(), None).public_key()
+    assert public == load_pem_public_key(key.public.encode())
+    assert fingerprint(key.public) != fingerprint(make_node_key().public)
+
+
+def test_a_fingerprint_is_the_one_that_ssh_keygen_prints() -> None:
+    public = (
+        "-----BEGIN PUBLIC KEY-----\n"
+        "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEaxfR8uEsQkf4vOblY6RA8ncDfYEt\n"
+        "6zOg9KE5RdiYwpZP40Li/hp/m47n60p8D54WK84zV2sxXs7LtkBoN79R9Q==\n"
+        "-----END PUBLIC KEY-----\n"
+    )
+    assert fingerprint(public) == "SHA256:SFMVDOrhOSBssOVH9hIcK/Z2XVf1oSVMjNCL8u2aICY"
+    for bad in ("", "x", public.replace("MFkw", "MFkx"), public.replace("9Q==", "")):
+        with pytest.raises(ValueError, match="no public key"):
+            fingerprint(bad)
+
+
+def test_the_decisions_load_no_library_for_certificates() -> None:
+    code = (
+        "import sys, flower_operator.trust.decisions, flower_operator.trust.steps\n"
+        "import flower_operator.trust.names, flower_operator.trust.fingerprints\n"
+        "sys.exit(bool({'cryptography', 'pydantic'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_step_in_a_process_of_its_own() -> None:
+    decision = decide(read_state(Stored()), WANTED, START, RolledOut())
+    task = Task(decision, Stored(), "lab", "team", NAMES, START)
+    command = [sys.executable, "-m", "flower_operator.trust.steps"]
+    done = subprocess.run(command, input=task.to_json(), capture_output=True, text=True, check=True)
+    change = Change.from_json(done.stdout)
+    assert change.part is Part.AUTHORITIES
+    assert decide(read_state(apply(change, Stored())), WANTED, START, RolledOut()).step is (
+        Step.PUBLISH_BUNDLE
+    )
+
+
+@dataclass
+class World:
+    """A SuperLink and its clients, each with what was stored when it was started."""
+
+    now: datetime = START
+    stored: Stored = field(default_factory=Stored)
+    state: State = field(default_factory=State)
+    link: State = field(default_factory=State)
+    nodes: list[State] = field(default_factory=lambda: [State()] * 3)
+    reasons: list[str] = field(default_factory=list)
+
+    def put(self, change: Change) -> None:
+        self.stored = apply(change, self.stored)
+        self.state = read_state(self.stored)
+
+    def operate(self, *, busy: bool = False, wanted: Wanted = WANTED) -> None:
+        """As the operator does: until there is nothing left to do."""
+        served = self.link.certificate
+        facts = RolledOut(
+            frozenset([served.identity] if served else ()),
+            frozenset(node.published[-1] if node.published else "" for node in self.nodes),
+            busy,
+        )
+        for _ in range(10):
+            decision = decide(self.state, wanted, self.now, facts)
+            assert decision.reason
+            assert decision.message
+            if decision.step is Step.KEEP:
+                assert decision.again
+                assert decision.again > self.now
+                return
+            names = wanted.names
+            self.put(perform(Task(decision, self.stored, "lab", "team", names, self.now)))
+            self.reasons.append(decision.reason)
+        raise AssertionError(f"it never ends: {self.reasons[-10:]}")
+
+    def restart_link(self) -> None:
+        self.link = self.state
+
+    def restart_node(self, number: int) -> None:
+        self.nodes[number] = self.state
+
+    def restart(self) -> None:
+        self.restart_link()
+        self.nodes = [self.state] * 3
+
+    def broken(self) -> Iterator[str]:
+        """Connections that could not be made now."""
+        served = self.link.certificate
+        if not served or not served.valid_at(self.now):
+            yield f"{self.now}: the served certificate is not valid"
+            return
+        for number, node in enumerate(self.nodes):
+            trusted = node.authority(served.authority)
+            if (
+                trusted is None
+                or trusted.identity not in (node.published or ())
+                or not trusted.valid_at(self.now)
+            ):
+                yield f"{self.now}: client {number} does not trust what is served"
+
+
+def started() -> World:
+    world = World()
+    world.operate()
+    world.restart()
+    return world
+
+
+def test_ten_years_in_which_every_connection_can_be_made() -> None:
+    world = started()
+    most = 0
+    for day in range(3660):
+        world.now = START + day * DAY
+        world.operate(busy=day % 50 < 45)
+        assert not list(world.broken())
+        # A SuperLink is restarted within two days, clients one by one within a month.
+        if day % 2 == 0:
+            world.restart_link()
+        if day % 10 == 0:
+            world.restart_node(day // 10 % 3)
+        most = max(most, len(world.state.authorities))
+    rotation = ["AuthorityDue", "BundleDiffers", "ClientsTrustNew", "OldAuthorityUnused"]
+    assert [each for each in world.reasons[3:] if each != "CertificateDue"] == 2 * [
+        *rotation,
+        "BundleDiffers",
+    ]
+    assert world.reasons.count("CertificateDue") > 40
+    assert most == 2
+
+
+EVENTS = st.lists(
+    st.tuples(
+        st.sampled_from(["wait", "link", "node", "names", "ask", "damage", "lose", "clock"]),
+        st.integers(0, 10_000),
+    ),
+    max_size=25,
+)
+
+
+def happen(world: World, wanted: Wanted, kind: str, number: int) -> Wanted:
+    part = list(Part)[number % 3]
+    files = dict(world.stored.of(part))
+    match kind:
+        case "wait":
+            world.now += number % 700 * DAY
+        case "clock":
+            world.now -= number % 700 * DAY
+        case "link":
+            world.restart_link()
+        case "node":
+            world.restart_node(number % 3)
+        case "names":
+            return replace(wanted, names=(*NAMES, f"192.0.2.{number % 250}"))
+        case "ask":
+            return replace(wanted, replace_before=world.now)
+        case "damage":
+            file = sorted(files)[number % len(files)]
+            world.put(Change(part, {**files, file: files[file][: number % 300]}))
+        case "lose":
+            world.put(Change(part, {}))
+    return wanted
+
+
+@settings(max_examples=12, deadline=None)
+@given(EVENTS)
+def test_whatever_happens_it_ends_in_a_connection(events: list[tuple[str, int]]) -> None:
+    world, wanted = started(), WANTED
+    for kind, number in events:
+        wanted = happen(world, wanted, kind, number)
+        world.operate(busy=number % 2 == 0, wanted=wanted)
+        assert len(world.state.authorities) <= certificates.MOST_AUTHORITIES + 1
+    world.restart()
+    assert not list(world.broken())
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 7), st.booleans()), max_size=40))
+def test_clients_that_are_in_time_are_never_cut_off(
+    days: list[tuple[int, int, bool]],
+) -> None:
+    """Whatever is restarted when, as long as it is before what it runs with ends."""
+    world = started()
+    world.now = DUE - DAY
+    world.operate()
+    world.restart()
+    for wait, which, busy in days:
+        for _ in range(wait):
+            world.now += DAY
+            world.operate(busy=busy)
+            served = world.link.certificate
+            if served and world.now + 2 * DAY > served.not_after:
+                world.restart_link()
+            if world.now + 2 * DAY > world.state.authorities[0].not_after - LAST_CALL:
+                world.restart()
+            assert not list(world.broken())
+        if which & 4:
+            world.restart_link()
+        else:
+            world.restart_node(which % 3)
