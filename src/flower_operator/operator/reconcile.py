@@ -14,6 +14,7 @@ from ..kube.client import Client
 from ..kube.errors import ApiError
 from ..kube.events import event
 from ..kube.resources import EVENT
+from ..render import Facts
 from ..render.metadata import MANAGER
 from ..status.observed import Federation
 from ..status.outline import Outline
@@ -44,12 +45,14 @@ class Reconciler:
         client: Client,
         caches: Caches,
         connections: Connections,
+        facts: Facts,
         busy: Callable[[], bool],
         clock: Callable[[], datetime],
     ) -> None:
         self._client = client
         self._caches = caches
         self._connections = connections
+        self._facts = facts
         self._busy = busy
         self._clock = clock
         self._desired: dict[Key, Desired] = {}
@@ -75,7 +78,7 @@ class Reconciler:
             log.exception("cannot render", extra={"federation": "/".join(key)})
             await self._refuse(federation, [Fault("InternalError", f"cannot render: {error!r}")])
             return None
-        children = Children(self._client, self._caches, federation, bodies, attempts)
+        children = Children(self._client, self._caches, federation, bodies, attempts, self._facts)
         outcome = await children.care(desired)
         recheck = await self._write_status(key, federation, desired, outcome)
         await self._clear_tasks(key, desired.outline)
@@ -97,7 +100,7 @@ class Reconciler:
         if known and known.version == version_of(federation):
             return known, {}
         self._desired.pop(key, None)
-        desired, bodies = desired_of(federation)
+        desired, bodies = desired_of(federation, self._facts)
         self._desired[key] = desired
         return desired, bodies
 

@@ -7,3 +7,7 @@ from dataclasses import dataclass
 class Facts:
     namespace: str = "default"
     """Where a Federation goes that names no namespace."""
+    operator_namespace: str = "flower-operator-system"
+    """Where the operator's own pods are, which ask SuperLinks who is connected."""
+    openshift: bool = False
+    """Whether the cluster itself gives pods their users and groups."""
