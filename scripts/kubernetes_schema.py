@@ -12,8 +12,18 @@ from pathlib import Path
 from typing import Any
 
 TARGET = Path(__file__).parents[1] / "src/flower_operator/api/kubernetes.json"
-PREFIXES = ("io.k8s.api.core.v1.", "io.k8s.apimachinery.pkg.apis.meta.v1.")
-ROOTS = ("PodTemplateSpec", "PersistentVolumeClaimSpec", "ObjectMeta")
+PREFIXES = (
+    "io.k8s.api.core.v1.",
+    "io.k8s.api.networking.v1.",
+    "io.k8s.apimachinery.pkg.apis.meta.v1.",
+)
+ROOTS = (
+    "PodTemplateSpec",
+    "PersistentVolumeClaimSpec",
+    "ObjectMeta",
+    "NetworkPolicyEgressRule",
+    "NetworkPolicyPeer",
+)
 KEPT = {
     "type",
     "format",

@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
 GOLDEN = ROOT / "tests/unit/golden"
 CRD = ROOT / "dist/crd.yaml"
+SECURE = "federation-secure.yaml"
 REFERENCE = ROOT / "docs/reference/federation.md"
 
 
@@ -37,11 +38,16 @@ def generated() -> dict[Path, str]:
     files = {CRD: crd_to_yaml(custom_resource_definition()), REFERENCE: reference()}
     files |= chart_files()
     for name, federations in examples().items():
-        objects = [each for one in federations for each in render(one, Facts()).objects]
-        files[GOLDEN / "examples" / name] = to_yaml(objects)
+        files[GOLDEN / "examples" / name] = _objects(federations, Facts())
+        if name == SECURE:
+            files[GOLDEN / "openshift" / name] = _objects(federations, Facts(openshift=True))
     for dialect in DIALECTS:
         files[GOLDEN / "dialects" / f"{dialect.since}.yaml"] = _dialect_golden(str(dialect.since))
     return files
+
+
+def _objects(federations: list[Federation], facts: Facts) -> str:
+    return to_yaml([each for one in federations for each in render(one, facts).objects])
 
 
 def _dialect_golden(release: str) -> str:

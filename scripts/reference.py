@@ -27,6 +27,9 @@ KUBERNETES = {
     "volumeMounts": "[]VolumeMount",
     "superexecVolumeMounts": "[]VolumeMount",
     "volumeClaimTemplates": "[]PersistentVolumeClaim",
+    "size": "Quantity",
+    "egress": "[]NetworkPolicyEgressRule",
+    "controlFrom": "[]NetworkPolicyPeer",
 }
 
 

@@ -82,6 +82,41 @@ services = st.fixed_dictionaries(
         "labels": st.dictionaries(names, names, max_size=1),
     },
 )
+claims = st.fixed_dictionaries(
+    {},
+    optional={
+        "size": st.sampled_from([1, "1Gi", "-1", "lots", 0.5]),
+        "storageClassName": names,
+        "accessModes": st.lists(st.sampled_from(["ReadWriteOnce", "Never"]), max_size=1),
+    },
+)
+peers = st.fixed_dictionaries(
+    {},
+    optional={
+        "podSelector": st.fixed_dictionaries({}, optional={"matchLabels": st.just({"a": "b"})}),
+        "ipBlock": st.sampled_from([{}, {"cidr": "10.0.0.0/8"}, {"cidr": "::/0", "except": []}]),
+    },
+)
+network_policies = st.fixed_dictionaries(
+    {},
+    optional={
+        "enabled": st.booleans(),
+        "controlFrom": st.lists(peers, max_size=2),
+        "egress": st.lists(
+            st.fixed_dictionaries(
+                {},
+                optional={
+                    "to": st.lists(peers, max_size=1),
+                    "ports": st.lists(
+                        st.dictionaries(st.sampled_from(["port", "endPort"]), st.just(53)),
+                        max_size=1,
+                    ),
+                },
+            ),
+            max_size=1,
+        ),
+    },
+)
 superlinks = st.fixed_dictionaries(
     {"image": st.sampled_from(["", "flwr/superlink:1.25.0"])},
     optional={
@@ -91,6 +126,7 @@ superlinks = st.fixed_dictionaries(
         "env": env,
         "podTemplate": pod_templates,
         "volumes": volumes,
+        "persistence": claims,
         "service": services,
     },
 )
@@ -104,7 +140,11 @@ specs = st.fixed_dictionaries(
             optional={"env": env},
         ),
     },
-    optional={"version": st.sampled_from(["", "1.25.0"]), "insecure": st.booleans()},
+    optional={
+        "version": st.sampled_from(["", "1.25.0"]),
+        "insecure": st.booleans(),
+        "networkPolicy": network_policies,
+    },
 )
 # No whole number written as a float: kubectl sends it as an integer.
 anything = st.recursive(

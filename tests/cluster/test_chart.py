@@ -208,6 +208,7 @@ def apply(plane: ControlPlane, objects: str, *options: str) -> None:
         ("manager.namespaces={North}", "/manager/namespaces/0"),
         ("manager.resources.limts.memory=1Gi", "limts"),
         ("manager.affinity.podAfinity=1", "podAfinity"),
+        ("openshift=maybe", "/openshift"),
     ],
 )
 def test_a_wrong_value_is_refused_by_name(plane: ControlPlane, setting: str, said: str) -> None:
@@ -235,6 +236,34 @@ def test_the_image_is_the_one_that_was_meant(
     text = helm(plane, *chart("template"), *only, option, f"manager.image.{value}")
     [container] = yaml.safe_load(text)["spec"]["template"]["spec"]["containers"]
     assert container["image"] == image
+
+
+@pytest.mark.parametrize(
+    ("options", "arguments", "has_user"),
+    [
+        ([], [], True),
+        (["--api-versions", "security.openshift.io/v1"], [], False),
+        (["--set", "openshift=true"], ["--openshift=true"], False),
+        (
+            ["--set", "openshift=false", "--api-versions", "security.openshift.io/v1"],
+            ["--openshift=false"],
+            True,
+        ),
+    ],
+)
+def test_on_openshift_the_operators_pod_asks_for_no_user(
+    plane: ControlPlane, options: list[str], arguments: list[str], has_user: bool
+) -> None:
+    objects = helm(plane, *chart("template"), *options)
+    apply(plane, objects, "--dry-run=server", "--validate=strict")
+    [spec] = [
+        document["spec"]["template"]["spec"]
+        for document in yaml.safe_load_all(objects)
+        if document["kind"] == "Deployment"
+    ]
+    assert spec["containers"][0]["args"] == ["controller", *arguments]
+    assert ("runAsUser" in spec["securityContext"]) == has_user
+    assert ("runAsGroup" in spec["securityContext"]) == has_user
 
 
 # From the first install to the last object.

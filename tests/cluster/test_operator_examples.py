@@ -58,6 +58,8 @@ def volume(name: str, claim: dict[str, Any], namespace: str, size: str) -> Docum
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
 def test_an_example_becomes_ready_and_goes_away(namespace: Namespace, path: Path) -> None:
+    label = "pod-security.kubernetes.io/enforce=restricted"
+    namespace.cluster.kubectl("label", "namespace", namespace.name, label)
     documents = [each for each in yaml.safe_load_all(path.read_text()) if each]
     federations = [each for each in documents if each["kind"] == "Federation"]
     for document in federations:
@@ -93,6 +95,12 @@ def make_claims(namespace: Namespace, document: Document) -> None:
         (f"{name}-supernode-{pool['name']}", pool.get("replicas", 0), pool)
         for pool in spec["supernodes"]["pools"]
     ]
+    if persistence := spec["superlink"].get("persistence"):
+        wanted = {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": persistence["size"]}},
+        }
+        make_volume(namespace, f"state-{name}-superlink-0", wanted)
     for workload, replicas, part in parts:
         for template in part.get("volumeClaimTemplates", []):
             for index in range(replicas):

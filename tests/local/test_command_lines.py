@@ -106,6 +106,7 @@ def command_lines(release: Release, dialect: Dialect) -> Iterator[dict[str, Any]
                 "isolation": document["spec"]["isolationMode"],
                 "insecure": document["spec"]["insecure"],
                 "launches_pods": executors[pool] == "kubernetes",
+                "persistent": "persistence" in document["spec"]["superlink"],
             }
             if (key := json.dumps(line)) not in seen:
                 seen.add(key)
@@ -201,6 +202,10 @@ def superlink_meaning(release: Release, line: dict[str, Any]) -> dict[str, Any]:
         wanted["--superexec-auth-secret-file"] = "/etc/flower/superexec/secret" if secret else None
     if release.minor >= 32:
         wanted["--disable-runtime-dependency-installation"] = False
+    if line["persistent"]:
+        wanted["--database"] = "/var/lib/flower/superlink.db"
+    if line["persistent"] and release.minor < 29:
+        wanted["--storage-dir"] = "/var/lib/flower/apps"
     return wanted
 
 

@@ -7,7 +7,7 @@ import msgspec
 
 from flower_operator.kube.applied import marked
 from flower_operator.operator.actions import APPLIED, Existing, first_mark
-from flower_operator.operator.desired import WORKLOADS, Identity, desired_of
+from flower_operator.operator.desired import COUNTED, Identity, desired_of
 from flower_operator.status import observed
 from flower_operator.status.observed import Federation, Workload
 from tests.unit.federations import Document
@@ -16,6 +16,7 @@ UID = "5f6c1d0a-0000-4000-8000-000000000001"
 NAMESPACE = "team"
 
 _KEPT: dict[str, tuple[type[Any], Callable[[Any], Any]]] = {
+    "NetworkPolicy": (observed.CountedForm, observed.counted_of),
     "Service": (observed.ChildForm, observed.child_of),
     "ConfigMap": (observed.ChildForm, observed.child_of),
     "ServiceAccount": (observed.ServiceAccountForm, observed.service_account_of),
@@ -70,7 +71,7 @@ def applied(manifest: Document) -> dict[Identity, Document]:
         body = marked(bodies[wanted.identity], APPLIED, first_mark(wanted))
         metadata = {**body["metadata"], "uid": f"uid-{wanted.kind}-{wanted.name}"}
         metadata["resourceVersion"] = "42"
-        if wanted.kind in WORKLOADS:
+        if wanted.kind in COUNTED:
             metadata["generation"] = 1
         # Through JSON: the copy may be changed without touching what was rendered.
         copy = msgspec.json.decode(msgspec.json.encode({**body, "metadata": metadata}))

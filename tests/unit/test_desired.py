@@ -105,7 +105,7 @@ def test_a_digest_is_of_the_object_with_its_owner() -> None:
         ({"superlink": {"extraArgs": ["--verbose"]}}, {SUPERLINK}),
         ({"superlink": {"service": {"annotations": {"lb": "internal"}}}}, {SERVICE}),
         ({"superlink": {"service": {"ports": {"grpc": 19092}}}}, {SERVICE, POOL}),
-        ({"insecure": False}, {SUPERLINK, POOL}),
+        ({"insecure": False, "networkPolicy": {"enabled": False}}, {SUPERLINK, POOL}),
         ({"suspend": True}, {POOL}),
     ],
 )

@@ -204,6 +204,8 @@ UNWELL = status(conditions=NOT_READY)
 SUSPENDED = federation({**WELL, "conditions": NOT_READY}, suspend=True)
 DENY = read(Policy, metadata={"name": "deny"}, spec={"podSelector": {}})
 OTHERS = read(Policy, metadata={"name": "x"}, spec={"podSelector": {"matchLabels": {"a": "b"}}})
+MANAGED = {"app.kubernetes.io/managed-by": "flower-operator"}
+OWN = read(Policy, metadata={"name": "own", "labels": MANAGED}, spec={"podSelector": {}})
 UNSCHEDULED: Document = {
     "phase": "Pending",
     "conditions": [{"type": "PodScheduled", "status": "False", "message": "0/3 nodes"}],
@@ -270,7 +272,7 @@ QUOTA = "exceeded quota: none"
         ({"federation": status(connectedSupernodes=None)}, "connected", "note", "not known"),
         ({"policies": [DENY]}, "network", "note", "deny → see that they let"),
         ({"policies": [DENY], "federation": UNWELL}, "network", "wrong", "port 8000 and DNS"),
-        ({"policies": [OTHERS]}, "network", "ok", "no NetworkPolicy selects"),
+        ({"policies": [OTHERS, OWN]}, "network", "ok", "no NetworkPolicy of others selects"),
         (
             {
                 "federation": UNWELL,

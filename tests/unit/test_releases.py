@@ -75,9 +75,9 @@ def test_images_without_a_release_follow_the_superlink() -> None:
     rendered = plan(supernodes={"image": "my-app/client:latest"})
     supernode = container(pod(rendered, "StatefulSet", "fed-supernode-default"), "supernode")
     assert "--clientappio-api-address" in supernode["args"]
-    assert rendered.notices == (
+    assert rendered.notices[0] == (
         "spec.supernodes.image: my-app/client:latest names no Flower release, taken as 1.25.0; "
-        "spec.version says it for sure",
+        "spec.version says it for sure"
     )
 
 

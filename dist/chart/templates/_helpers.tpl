@@ -18,6 +18,15 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- print .Values.manager.image.repository $mark $tag -}}
 {{- end }}
 
+{{- /* Not empty if the cluster gives pods their users. */ -}}
+{{- define "flower-operator.openshift" -}}
+{{- if eq (toString .Values.openshift) "auto" -}}
+{{- if .Capabilities.APIVersions.Has "security.openshift.io/v1" }}true{{ end -}}
+{{- else if .Values.openshift -}}
+true
+{{- end -}}
+{{- end }}
+
 {{- /* Whom every binding of the operator's own roles is for. */ -}}
 {{- define "flower-operator.subjects" -}}
 subjects:

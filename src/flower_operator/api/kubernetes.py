@@ -151,6 +151,8 @@ def _references(node: Schema) -> list[str]:
 
 @cache
 def _validator(name: str) -> SchemaValidator:
+    if name in LEAVES:
+        return SchemaValidator(_compile_leaf(name))
     return SchemaValidator(
         core_schema.definitions_schema(
             core_schema.definition_reference_schema(_reference(name)),

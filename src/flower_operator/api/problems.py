@@ -73,6 +73,7 @@ _WORDS = {
     "string_too_short": "must not be empty",
     "string_too_long": "may have {max_length} characters at most",
     "string_pattern_mismatch": "must match {pattern}",
+    "too_short": "must not be empty",
     "too_long": "may have {max_length} entries at most, not {actual_length}",
     "greater_than_equal": "must be {ge} or more, not {given}",
     "less_than_equal": "must be {le} or less, not {given}",

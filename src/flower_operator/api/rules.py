@@ -115,8 +115,7 @@ def _name_unfit(federation: Federation) -> Iterator[Path]:
 
 
 def _superlink_name_too_long(federation: Federation) -> Iterator[Path]:
-    stateful = federation.spec.superlink.volume_claim_templates
-    limit = LONGEST_STATEFUL_NAME if stateful else LONGEST_NAME
+    limit = LONGEST_STATEFUL_NAME if federation.spec.superlink.has_claims else LONGEST_NAME
     if len(superlink_name(federation.name)) > limit:
         yield ("metadata", "name")
 
@@ -229,9 +228,10 @@ RULES = (
     ),
     Rule(
         f"metadata.name is too long: <name>-superlink may have {LONGEST_NAME} characters, "
-        f"{LONGEST_STATEFUL_NAME} with volumeClaimTemplates",
+        f"{LONGEST_STATEFUL_NAME} with persistence or volumeClaimTemplates",
         "size(self.metadata.name) + size('-superlink') <= "
-        "(has(self.spec.superlink.volumeClaimTemplates) && "
+        "(has(self.spec.superlink.persistence) || "
+        "has(self.spec.superlink.volumeClaimTemplates) && "
         "size(self.spec.superlink.volumeClaimTemplates) > 0 "
         f"? {LONGEST_STATEFUL_NAME} : {LONGEST_NAME})",
         _superlink_name_too_long,

@@ -16,6 +16,7 @@ KIND = "Federation"
 Mode = Literal["DaemonSet", "StatefulSet"]
 IsolationMode = Literal["process", "subprocess"]
 Executor = Literal["subprocess", "kubernetes"]
+AccessMode = Literal["ReadWriteOnce", "ReadWriteOncePod", "ReadWriteMany"]
 
 Text = Annotated[str, Field(min_length=1)]
 Port = Annotated[int, Field(ge=1, le=65535)]
@@ -28,6 +29,9 @@ EnvVar = Annotated[dict[str, Any], KubernetesType("EnvVar")]
 Volume = Annotated[dict[str, Any], KubernetesType("Volume")]
 VolumeMount = Annotated[dict[str, Any], KubernetesType("VolumeMount")]
 VolumeClaimTemplate = Annotated[dict[str, Any], KubernetesType("VolumeClaimTemplate")]
+Quantity = Annotated[int | str, KubernetesType("Quantity")]
+EgressRule = Annotated[dict[str, Any], KubernetesType("NetworkPolicyEgressRule")]
+NetworkPeer = Annotated[dict[str, Any], KubernetesType("NetworkPolicyPeer")]
 Metadata = Annotated[dict[str, Any], KubernetesType("FederationMetadata")]
 
 EnvVars = Annotated[list[EnvVar], Keyed("name")]
@@ -64,6 +68,16 @@ class SuperLinkService(Part):
     )
     labels: Texts = Field(default={}, description="Labels added to the Service.")
     annotations: Texts = Field(default={}, description="Annotations added to the Service.")
+
+
+class Persistence(Part):
+    size: Quantity = Field(description="Size of the claim, such as 10Gi.")
+    storage_class_name: str | None = Field(
+        default=None, description="Class of the claim; the cluster's default if not set."
+    )
+    access_modes: Annotated[list[AccessMode], Field(min_length=1)] = Field(
+        default=["ReadWriteOnce"], description="How the volume may be mounted."
+    )
 
 
 class SuperLink(Part):
@@ -103,9 +117,21 @@ class SuperLink(Part):
         default=[],
         description="Claims of the SuperLink's own; with them it is a StatefulSet of one.",
     )
+    persistence: Persistence | None = Field(
+        default=None,
+        description=(
+            "A claim that holds runs and what else the SuperLink knows; with it, it is a "
+            "StatefulSet of one. If not set, all of it is lost when its pod restarts."
+        ),
+    )
     service: SuperLinkService = Field(
         default=SuperLinkService(), description="The Service in front of the SuperLink."
     )
+
+    @property
+    def has_claims(self) -> bool:
+        """Whether there are volumes of its own, which a Deployment cannot have."""
+        return bool(self.volume_claim_templates or self.persistence)
 
 
 class PoolImages(Part):
@@ -200,6 +226,21 @@ class Tls(Part):
     )
 
 
+class NetworkPolicies(Part):
+    enabled: bool | None = Field(
+        default=None,
+        description="Whether NetworkPolicies shut pods off; if not set, where insecure is false.",
+    )
+    egress: list[EgressRule] = Field(
+        default=[],
+        description="Where SuperNodes, the SuperLink and their apps may connect to beside Flower.",
+    )
+    control_from: list[NetworkPeer] = Field(
+        default=[],
+        description="Who may reach the Control API and so submit runs, beside the operator.",
+    )
+
+
 class FederationSpec(Part):
     mode: Mode = Field(description="One SuperNode a node, or a fixed number a pool.")
     isolation_mode: IsolationMode = Field(
@@ -212,6 +253,9 @@ class FederationSpec(Part):
     tls: Tls = Field(default=Tls(), description="Certificates, where insecure is false.")
     suspend: bool = Field(
         default=False, description="true: no SuperNodes run; the SuperLink and its state stay."
+    )
+    network_policy: NetworkPolicies = Field(
+        default=NetworkPolicies(), description="Whom the pods may talk to."
     )
     superlink: SuperLink = Field(description="The coordinator.")
     supernodes: SuperNodes = Field(description="The data owners' side.")

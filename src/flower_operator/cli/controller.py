@@ -33,11 +33,19 @@ ADDRESS = "[HOST]:PORT"
     metavar=ADDRESS,
     help="/healthz and /readyz over HTTP; 0 for none.",
 )
+@click.option(
+    "--openshift",
+    type=click.Choice(["auto", "true", "false"]),
+    default="auto",
+    show_default=True,
+    help="Whether the cluster gives pods their users; auto asks it.",
+)
 def controller(
     namespaces: str,
     leader_election_namespace: str | None,
     metrics_bind_address: str,
     health_probe_bind_address: str,
+    openshift: str,
 ) -> None:
     """Reconcile the Federations of a cluster: in a pod, or by the current kubeconfig."""
     import asyncio
@@ -57,6 +65,8 @@ def controller(
         health_address=_address("--health-probe-bind-address", health_probe_bind_address),
         metrics_address=_address("--metrics-bind-address", metrics_bind_address),
         locate=(lambda address: address) if connection.in_cluster else None,
+        namespace=connection.namespace,
+        openshift=None if openshift == "auto" else openshift == "true",
     )
     configure_logging()
     try:

@@ -51,6 +51,7 @@ RIGHTS = (
 class Metadata(Struct):
     name: str = ""
     namespace: str = ""
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class _Replicas(Struct):

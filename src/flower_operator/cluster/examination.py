@@ -9,6 +9,7 @@ from typing import Any, Literal
 from ..api.types import VERSION
 from ..flower.compatibility import clientapp_mismatch, serverapp_mismatch, supernode_mismatch
 from ..flower.releases import Release, parse_release, release_of_image
+from ..render.metadata import MANAGER
 from .evidence import Event, Evidence, FederationEvidence, Hidden, Policy, Selector
 from .federations import Federation
 from .pods import Pod
@@ -294,15 +295,17 @@ def _check_connected(federation: Federation) -> Finding:
 def _check_policies(
     federation: Federation, pods: Sequence[Pod], policies: Sequence[Policy]
 ) -> Finding:
-    """One that selects a pod shuts out what it does not name, at least where the CNI heeds it."""
+    """One that selects a pod shuts out what it does not name, at least where the CNI heeds it;
+    but those of the operator's own name all that Flower needs."""
     subject = f"{federation.name}: network"
     selecting = [
         policy.metadata.name
         for policy in policies
-        if any(selects(policy.spec.pod_selector, pod.metadata.labels) for pod in pods)
+        if policy.metadata.labels.get("app.kubernetes.io/managed-by") != MANAGER
+        and any(selects(policy.spec.pod_selector, pod.metadata.labels) for pod in pods)
     ]
     if not selecting:
-        return Finding(subject, "ok", "no NetworkPolicy selects its pods")
+        return Finding(subject, "ok", "no NetworkPolicy of others selects its pods")
     message = f"NetworkPolicies select its pods: {', '.join(selecting)}"
     port = federation.dialect.fleet.port if parse_release(federation.status.release) else "fleet"
     remedy = f"see that they let SuperNodes reach the SuperLink's port {port} and DNS"

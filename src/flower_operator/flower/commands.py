@@ -28,8 +28,10 @@ def superlink_arguments(
     runtime_exposed: bool,
     tls: ServerCertificate | None = None,
     superexec_secret: str | None = None,
+    state: str | None = None,
 ) -> list[str]:
-    """Arguments of flower-superlink. `runtime_exposed`: its app API is for other pods too."""
+    """Arguments of flower-superlink. `runtime_exposed`: its app API is for other pods too;
+    `state`: the folder for what it has to know after a restart."""
     arguments = [dialect.isolation, isolation]
     if tls is None:
         arguments.append(dialect.insecure)
@@ -44,6 +46,9 @@ def superlink_arguments(
     arguments += [dialect.health, f"{EVERYWHERE}:{HEALTH_PORT}"]
     if dialect.disable_installation:
         arguments.append(dialect.disable_installation)
+    if state:
+        arguments += [dialect.database, f"{state}/superlink.db"]
+        arguments += [dialect.storage, f"{state}/apps"] if dialect.storage else []
     return arguments + _secret(dialect, isolation, superexec_secret)
 
 

@@ -59,6 +59,9 @@ class Dialect:
     certificate: str = "--ssl-certfile"
     certificate_key: str = "--ssl-keyfile"
     certificate_authority: str = "--ssl-ca-certfile"
+    database: str = "--database"
+    storage: str | None = "--storage-dir"
+    """Where the apps themselves are kept; later releases have them in the database."""
     disable_installation: str | None = None
     """From here on the SuperLink installs what an app asks for unless told not to."""
 
@@ -87,7 +90,7 @@ class Dialect:
 CHANGES: tuple[tuple[Release, dict[str, Any]], ...] = (
     (Release(1, 24), {"node_status_field": 4}),
     (Release(1, 26), {"connection_file": "config.toml"}),
-    (Release(1, 29), {"superexec_secret": "--superexec-auth-secret-file"}),
+    (Release(1, 29), {"superexec_secret": "--superexec-auth-secret-file", "storage": None}),
     (Release(1, 30), {"superexec_root_certificates": "--root-certificates"}),
     (
         Release(1, 32),

@@ -25,6 +25,7 @@ COMMANDS = {
     "superexec-serverapp": "flower-superexec",
     "superexec-clientapp": "flower-superexec",
 }
+WORKLOADS = ("Deployment", "StatefulSet", "DaemonSet")
 POOL_LABEL = "flower.flwr.ai/pool"
 INDEX_FIELD = "metadata.labels['apps.kubernetes.io/pod-index']"
 ADDRESS = re.compile(r"(?:0\.0\.0\.0|127\.0\.0\.1):(\d+)")
@@ -82,7 +83,7 @@ def control_address(plan: Plan, machine: Machine) -> str:
 
 
 def _workloads(plan: Plan) -> list[Object]:
-    return [each for each in plan.objects if each["kind"] not in ("Service", "ConfigMap")]
+    return [each for each in plan.objects if each["kind"] in WORKLOADS]
 
 
 def _pods(plan: Plan, machine: Machine) -> Iterator[_Pod]:

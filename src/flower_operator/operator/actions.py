@@ -10,7 +10,7 @@ from ..kube.applied import includes, mark
 from ..kube.errors import ApiError
 from ..render.metadata import PREFIX
 from ..status.observed import Child, Workload
-from .desired import WORKLOADS, Identity, Wanted
+from .desired import COUNTED, WORKLOADS, Identity, Wanted
 
 APPLIED = f"{PREFIX}/applied"
 
@@ -100,7 +100,7 @@ def untouched(wanted: Wanted, existing: Existing) -> bool:
 
 
 def first_mark(wanted: Wanted) -> str:
-    return mark(wanted.digest, 1 if wanted.kind in WORKLOADS else 0)
+    return mark(wanted.digest, 1 if wanted.kind in COUNTED else 0)
 
 
 def needs_replacement(error: ApiError) -> bool:

@@ -12,6 +12,7 @@ from ..kube.resources import (
     DAEMON_SET,
     DEPLOYMENT,
     EVENT,
+    NETWORK_POLICY,
     POD,
     ROLE_BINDING,
     SECRET,
@@ -100,6 +101,7 @@ class Caches:
         }
         self._children: dict[str, Cache[Any, Any]] = {}
         for resource, form, keep in (
+            (NETWORK_POLICY, observed.CountedForm, observed.counted_of),
             (SERVICE, observed.ChildForm, observed.child_of),
             (CONFIG_MAP, observed.ChildForm, observed.child_of),
             (SERVICE_ACCOUNT, observed.ServiceAccountForm, observed.service_account_of),

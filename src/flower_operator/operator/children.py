@@ -9,6 +9,7 @@ import msgspec
 from ..kube.applied import mark, marked, sole_manager
 from ..kube.client import Client
 from ..kube.errors import ApiError
+from ..render import Facts
 from ..render.metadata import MANAGER
 from ..status.observed import Federation, Metadata
 from ..status.summary import Fault
@@ -57,17 +58,18 @@ class Children:
         federation: Federation,
         bodies: dict[Identity, dict[str, Any]],
         attempts: int,
+        facts: Facts,
     ) -> None:
         self._client = client
         self._caches = caches
         self._federation = federation
+        self._facts = facts
         self._namespace = federation.metadata.namespace
         self._bodies = bodies
         self._attempts = attempts
         self._outcome = Outcome()
 
     async def care(self, desired: Desired) -> Outcome:
-        self._identities = desired.identities
         existing: Mapping[Identity, Existing] = self._caches.children(self._federation.metadata.uid)
         for action in decide(desired.children, existing):
             try:
@@ -157,7 +159,7 @@ class Children:
 
     def _body(self, identity: Identity) -> dict[str, Any]:
         if not self._bodies:
-            _, self._bodies = desired_of(self._federation, self._identities)
+            _, self._bodies = desired_of(self._federation, self._facts)
         return self._bodies[identity]
 
     async def _note(self, action: Action, error: ApiError) -> None:

@@ -17,11 +17,13 @@ from ..kube.client import Client
 from ..kube.connection import Connection
 from ..kube.errors import ApiError, NotLeader, Unreachable
 from ..kube.lease import Election
+from ..render import Facts
 from ..render.metadata import MANAGER
 from .caches import Caches, Key
 from .connections import Connections, Locate
 from .metrics import Metrics
 from .permissions import LEASE
+from .platform import is_openshift
 from .queue import Queue
 from .reconcile import Reconciler, Retry, read_status
 from .server import health_server, metrics_server
@@ -40,6 +42,10 @@ class Options:
     metrics_address: str | None = None
     locate: Locate | None = None
     """How this process reaches a SuperLink, if it does at all."""
+    namespace: str = "flower-operator-system"
+    """Where the operator's own pods are."""
+    openshift: bool | None = None
+    """None: as the API server's groups tell."""
 
 
 class Controller:
@@ -58,9 +64,6 @@ class Controller:
             client = await self._client(stack, fenced=True)
             unfenced = await self._client(stack, fenced=False)
             self._caches = Caches(client, self._options.namespaces, self._queue.add)
-            self._reconciler = Reconciler(
-                client, self._caches, self._connections, lambda: len(self._queue) > 0, _now
-            )
             if self._options.health_address:
                 await stack.enter_async_context(
                     health_server(self._options.health_address, lambda: self._caches.synced)
@@ -70,7 +73,7 @@ class Controller:
                     metrics_server(self._options.metrics_address, unfenced, self._metrics.text)
                 )
             following = asyncio.create_task(self._caches.run())
-            leading = asyncio.create_task(self._lead(unfenced))
+            leading = asyncio.create_task(self._lead(client, unfenced))
             stopping = asyncio.create_task(stop.wait())
             tasks: set[asyncio.Task[Any]] = {following, leading, stopping}
             try:
@@ -90,10 +93,10 @@ class Controller:
             client = Client(self._connection, MANAGER, observe=observe)
         return await stack.enter_async_context(client)
 
-    async def _lead(self, client: Client) -> None:
-        await self._election.acquire(client)
-        keeping = asyncio.create_task(self._election.keep(client))
-        working = asyncio.create_task(self._work())
+    async def _lead(self, client: Client, unfenced: Client) -> None:
+        await self._election.acquire(unfenced)
+        keeping = asyncio.create_task(self._election.keep(unfenced))
+        working = asyncio.create_task(self._work(client))
         try:
             done, _ = await asyncio.wait({keeping, working}, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
@@ -101,15 +104,25 @@ class Controller:
         finally:
             await _end({working, keeping})
 
-    async def _work(self) -> None:
+    async def _work(self, client: Client) -> None:
         started = time.monotonic()
         await self._caches.wait_until_synced()
+        facts = await self._facts(client)
+        self._reconciler = Reconciler(
+            client, self._caches, self._connections, facts, lambda: len(self._queue) > 0, _now
+        )
         seconds = round(time.monotonic() - started, 3)
         log.info("leading", extra={"federations": len(self._caches.federations), "synced": seconds})
         async with asyncio.TaskGroup() as group:
             group.create_task(self._connections.run())
             for _ in range(WORKERS):
                 group.create_task(self._worker())
+
+    async def _facts(self, client: Client) -> Facts:
+        openshift = self._options.openshift
+        if openshift is None:
+            openshift = await is_openshift(client)
+        return Facts(operator_namespace=self._options.namespace, openshift=openshift)
 
     async def _worker(self) -> None:
         while True:

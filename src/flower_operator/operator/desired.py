@@ -1,7 +1,7 @@
 """What a Federation should be made of: parsed and rendered once for each change of it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -14,6 +14,7 @@ from ..kube.resources import (
     CONFIG_MAP,
     DAEMON_SET,
     DEPLOYMENT,
+    NETWORK_POLICY,
     ROLE_BINDING,
     SERVICE,
     SERVICE_ACCOUNT,
@@ -28,9 +29,14 @@ from ..status.outline import Outline, outline_of
 
 FEDERATION = Resource(GROUP, VERSION, KIND, PLURAL)
 WORKLOADS = {each.kind: each for each in (DEPLOYMENT, STATEFUL_SET, DAEMON_SET)}
-PLAIN = {each.kind: each for each in (SERVICE, CONFIG_MAP, SERVICE_ACCOUNT, ROLE_BINDING)}
+PLAIN = {
+    each.kind: each for each in (NETWORK_POLICY, SERVICE, CONFIG_MAP, SERVICE_ACCOUNT, ROLE_BINDING)
+}
 CHILDREN = PLAIN | WORKLOADS
+# Their changes are counted by the API server; other kinds are compared by what they hold.
+COUNTED = {*WORKLOADS, NETWORK_POLICY.kind}
 
+NO_FACTS = Facts()
 HEAD = {"apiVersion", "kind", "metadata"}
 
 Identity = tuple[str, str]
@@ -76,11 +82,11 @@ def owner_of(federation: Federation) -> Owner:
 
 
 def desired_of(
-    federation: Federation, identities: Identities | None = None
+    federation: Federation, facts: Facts = NO_FACTS
 ) -> tuple[Desired, dict[Identity, dict[str, Any]]]:
     """What there should be, and the objects themselves. Raises InvalidFederation."""
     metadata = federation.metadata
-    facts = Facts(namespace=metadata.namespace, identities=identities)
+    facts = replace(facts, namespace=metadata.namespace)
     restarted = {RESTARTED_AT: at} if (at := metadata.annotations.get(RESTARTED_AT)) else {}
     parsed = parse_stored(
         {"name": metadata.name, "namespace": metadata.namespace, "annotations": restarted},
@@ -92,7 +98,9 @@ def desired_of(
     bodies = {(each["kind"], each["metadata"]["name"]): each for each in children}
     wanted = tuple(_wanted(each) for each in children)
     outline = outline_of(parsed, plan, facts)
-    return Desired(version_of(federation, identities), identities, outline, wanted), bodies
+    return Desired(
+        version_of(federation, facts.identities), facts.identities, outline, wanted
+    ), bodies
 
 
 def _wanted(child: Mapping[str, Any]) -> Wanted:
@@ -103,7 +111,7 @@ def _wanted(child: Mapping[str, Any]) -> Wanted:
         digest=digest(child),
         labels=metadata["labels"],
         annotations=metadata.get("annotations", {}),
-        content=None if kind in WORKLOADS else _content(child),
+        content=None if kind in COUNTED else _content(child),
     )
 
 

@@ -33,6 +33,7 @@ MANAGER = (
     Rule(GROUP, (f"{PLURAL}/finalizers",), ("update",)),
     # What a Federation is rendered to. Server-side apply is patch, and create the first time.
     Rule("", ("services", "configmaps", "serviceaccounts"), _OWN),
+    Rule("networking.k8s.io", ("networkpolicies",), _OWN),
     Rule("apps", ("deployments", "statefulsets", "daemonsets"), _OWN),
     # It hands a SuperExec the one role below, which it does not have itself.
     Rule(_RBAC, ("rolebindings",), _OWN),

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -14,6 +15,7 @@ from ..kube.client import Client
 from ..kube.errors import ApiError
 from ..kube.events import event
 from ..kube.resources import EVENT
+from ..render import Facts
 from ..render.facts import Identities
 from ..render.metadata import MANAGER
 from ..status.observed import Federation
@@ -46,12 +48,14 @@ class Reconciler:
         client: Client,
         caches: Caches,
         connections: Connections,
+        facts: Facts,
         busy: Callable[[], bool],
         clock: Callable[[], datetime],
     ) -> None:
         self._client = client
         self._caches = caches
         self._connections = connections
+        self._facts = facts
         self._busy = busy
         self._clock = clock
         self._keeper = Keeper(client, caches, clock)
@@ -90,7 +94,8 @@ class Reconciler:
             self._identities[key] = trusted.identities
             if trusted.identities != desired.identities:
                 desired, bodies = self._look_up(key, federation, trusted.identities)
-        children = Children(self._client, self._caches, federation, bodies, attempts)
+        facts = replace(self._facts, identities=desired.identities)
+        children = Children(self._client, self._caches, federation, bodies, attempts, facts)
         outcome = await children.care(desired)
         if trusted:
             outcome.transitions[:0] = trusted.told
@@ -118,7 +123,7 @@ class Reconciler:
         if known and known.version == version_of(federation, identities):
             return known, {}
         self._desired.pop(key, None)
-        desired, bodies = desired_of(federation, identities)
+        desired, bodies = desired_of(federation, replace(self._facts, identities=identities))
         self._desired[key] = desired
         return desired, bodies
 

@@ -21,3 +21,7 @@ class Facts:
     """Where a Federation goes that names no namespace."""
     identities: Identities | None = None
     """None: whoever runs the objects sees to it that pods read what is new."""
+    operator_namespace: str = "flower-operator-system"
+    """Where the operator's own pods are, which ask SuperLinks who is connected."""
+    openshift: bool = False
+    """Whether the cluster itself gives pods their users and groups."""

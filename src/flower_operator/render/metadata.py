@@ -22,8 +22,13 @@ def superlink_labels(federation: Federation) -> dict[str, str]:
     return _labels(federation, "superlink")
 
 
+def supernode_labels(federation: Federation) -> dict[str, str]:
+    """What the SuperNodes of all pools have in common."""
+    return _labels(federation, "supernode")
+
+
 def pool_labels(federation: Federation, pool: Pool) -> dict[str, str]:
-    return _labels(federation, "supernode") | {f"{PREFIX}/pool": pool.name}
+    return supernode_labels(federation) | {f"{PREFIX}/pool": pool.name}
 
 
 def serverapp_labels(federation: Federation) -> dict[str, str]:

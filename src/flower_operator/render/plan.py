@@ -9,7 +9,9 @@ from ..flower.dialects import Dialect
 from ..trust.names import normal_name
 from .executor import Tasks, task_notices, task_problems
 from .facts import Facts
+from .network import network_notices, network_policies, network_problems
 from .node_config import node_config_notices, node_config_problems
+from .persistence import claims, persistence_notices, persistence_problems
 from .pods import template_problems
 from .releases import Releases, find_releases
 from .superlink import superlink_objects, superlink_tasks
@@ -42,9 +44,10 @@ def render(federation: Federation, facts: Facts) -> Plan:
         raise InvalidFederation(problems)
     superlink = superlink_objects(federation, facts, releases)
     pools = [pool_objects(federation, at, facts, releases.pools[at]) for at in positions]
-    problems = template_problems(
-        _template(superlink), spec.superlink.volume_claim_templates, "spec.superlink"
-    )
+    template = _template(superlink)
+    problems = template_problems(template, claims(federation), "spec.superlink")
+    problems += persistence_problems(federation, template, releases.superlink_dialect)
+    problems += network_problems(federation)
     for at, objects in enumerate(pools):
         problems += _pool_template_problems(federation, at, _template(objects))
     launching = _launching(federation, releases, [superlink, *pools])
@@ -52,10 +55,13 @@ def render(federation: Federation, facts: Facts) -> Plan:
     if problems:
         raise InvalidFederation(problems)
     nodes = [each for objects in pools for each in objects if _runs(federation, each)]
-    notices = [*_notices(federation), *(each for one in launching for each in one.notices())]
-    return Plan(
-        objects=(*superlink, *nodes), releases=releases, notices=(*releases.notices, *notices)
-    )
+    notices = [*releases.notices, *_notices(federation)]
+    notices += [each for one in launching for each in one.notices()]
+    notices += network_notices(federation, releases)
+    notices += persistence_notices(federation, releases.superlink_dialect)
+    # Policies first: no pod is to run before it is shut off.
+    policies = network_policies(federation, facts, releases)
+    return Plan((*policies, *superlink, *nodes), releases, tuple(notices))
 
 
 @dataclass(frozen=True)
@@ -115,9 +121,9 @@ def _runs(federation: Federation, each: Object) -> bool:
 
 
 def _pool_template_problems(federation: Federation, at: int, template: Object) -> list[Problem]:
-    claims = federation.spec.supernodes.pools[at].volume_claim_templates
-    claims = claims if federation.spec.mode == "StatefulSet" else []
-    return template_problems(template, claims, f"spec.supernodes.pools[{at}]")
+    own = federation.spec.supernodes.pools[at].volume_claim_templates
+    own = own if federation.spec.mode == "StatefulSet" else []
+    return template_problems(template, own, f"spec.supernodes.pools[{at}]")
 
 
 def _notices(federation: Federation) -> list[str]:

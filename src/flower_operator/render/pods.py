@@ -3,6 +3,7 @@
 from typing import Any
 
 from ..api.problems import Problem
+from .facts import Facts
 from .merge import merge, overlay
 
 Object = dict[str, Any]
@@ -82,6 +83,7 @@ def pod_template(
     containers: list[Object],
     volumes: list[Object],
     patch: Object,
+    facts: Facts,
     *,
     annotations: dict[str, str] | None = None,
     spec: Object | None = None,
@@ -98,9 +100,7 @@ def pod_template(
             "terminationGracePeriodSeconds": GRACE_SECONDS,
             "securityContext": {
                 "runAsNonRoot": True,
-                "runAsUser": FLOWER_USER,
-                "runAsGroup": FLOWER_USER,
-                "fsGroup": FLOWER_USER,
+                **_identity(facts),
                 "seccompProfile": {"type": "RuntimeDefault"},
             },
             "containers": containers,
@@ -160,6 +160,13 @@ def template_problems(template: Object, claims: list[Object], where: str) -> lis
 def with_claims(claims: list[Object]) -> list[Object]:
     """The claims as a StatefulSet has them."""
     return [{"apiVersion": "v1", "kind": "PersistentVolumeClaim", **claim} for claim in claims]
+
+
+def _identity(facts: Facts) -> Object:
+    """OpenShift gives each namespace users and groups of its own and refuses all others."""
+    if facts.openshift:
+        return {}
+    return {"runAsUser": FLOWER_USER, "runAsGroup": FLOWER_USER, "fsGroup": FLOWER_USER}
 
 
 def _writable_mounts(name: str) -> list[Object]:

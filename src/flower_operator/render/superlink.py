@@ -12,7 +12,7 @@ from ..flower.commands import (
     superlink_arguments,
 )
 from ..flower.dialects import Dialect
-from . import executor, pods, secrets
+from . import executor, persistence, pods, secrets
 from .executor import Tasks
 from .facts import Facts
 from .metadata import (
@@ -95,7 +95,7 @@ def superlink_service(federation: Federation, facts: Facts, releases: Releases) 
 
 def superlink_workload(federation: Federation, metadata: Object, template: Object) -> Object:
     """A Deployment of one, or a StatefulSet of one where it has claims of its own."""
-    superlink = federation.spec.superlink
+    claims = persistence.claims(federation)
     workload: Object = {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -106,10 +106,9 @@ def superlink_workload(federation: Federation, metadata: Object, template: Objec
             "template": template,
         },
     }
-    if superlink.volume_claim_templates:
+    if claims:
         workload["kind"] = "StatefulSet"
-        claims = pods.with_claims(superlink.volume_claim_templates)
-        workload["spec"]["volumeClaimTemplates"] = claims
+        workload["spec"]["volumeClaimTemplates"] = pods.with_claims(claims)
     else:
         # Two SuperLinks would each hold half of the federation's state.
         workload["spec"]["strategy"] = {"type": "Recreate"}
@@ -128,14 +127,18 @@ def _template(federation: Federation, facts: Facts, releases: Releases) -> Objec
             trusts=process and dialect.runtime_follows_tls,
             shares=secrets.superexec_secret(federation, dialect) is not None,
         )
-    return pods.pod_template(
+    template = pods.pod_template(
         superlink_labels(federation),
         _containers(federation, facts, releases),
         _volumes(federation, releases) + superlink.volumes,
         superlink.pod_template,
+        facts,
         annotations=annotations,
         spec={"serviceAccountName": superlink_name(federation.name)} if launches else None,
     )
+    if tolerations := persistence.tolerations(federation):
+        template["spec"] = template["spec"] | {"tolerations": tolerations}
+    return template
 
 
 def _containers(federation: Federation, facts: Facts, releases: Releases) -> list[Object]:
@@ -156,6 +159,7 @@ def _superlink_container(federation: Federation, dialect: Dialect) -> Object:
         runtime_exposed=_runtime_exposed(federation),
         tls=secrets.SERVER_CERTIFICATE if secure else None,
         superexec_secret=secret,
+        state=persistence.folder(federation),
     )
     mounts = [secrets.mount("tls")] if secure else []
     mounts += [secrets.mount("superexec")] if secret else []
@@ -165,7 +169,7 @@ def _superlink_container(federation: Federation, dialect: Dialect) -> Object:
         arguments + spec.superlink.extra_args,
         env=spec.superlink.env,
         resources=spec.superlink.resources,
-        mounts=mounts + spec.superlink.volume_mounts,
+        mounts=mounts + persistence.mounts(federation) + spec.superlink.volume_mounts,
         probes=pods.probes(pods.grpc_probe(HEALTH_PORT), _fleet_probe(dialect, secure)),
         ports=_container_ports(federation, dialect),
     )

@@ -66,6 +66,7 @@ def pool_objects(
         _containers(federation, pool, facts, releases, config, tasks),
         _volumes(federation, pool, releases, config, metadata["name"], tasks) + pool.volumes,
         pool.pod_template,
+        facts,
         annotations=annotations,
         spec=gpus.pod_fields(pool.gpu) | account,
     )

@@ -47,6 +47,12 @@ class ChildForm(Struct):
     data: msgspec.Raw = msgspec.Raw(b"")
 
 
+class CountedForm(Struct):
+    """A NetworkPolicy: its generation tells whether it has changed."""
+
+    metadata: Metadata = msgspec.field(default_factory=Metadata)
+
+
 class ServiceAccountForm(Struct, rename="camel"):
     metadata: Metadata = msgspec.field(default_factory=Metadata)
     automount_service_account_token: bool | None = None
@@ -242,6 +248,10 @@ def federation_of(form: FederationForm) -> Federation:
 
 def child_of(form: ChildForm) -> Child:
     return Child(_unversioned(form.metadata), bytes(form.spec) or bytes(form.data))
+
+
+def counted_of(form: CountedForm) -> Child:
+    return Child(_unversioned(form.metadata), b"")
 
 
 def service_account_of(form: ServiceAccountForm) -> Child:

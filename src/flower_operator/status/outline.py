@@ -62,7 +62,7 @@ def outline_of(federation: Federation, plan: Plan, facts: Facts) -> Outline:
     dialects += [each.supernode_dialect for each in plan.releases.pools]
     return Outline(
         superlink=superlink_name(federation.name),
-        superlink_kind="StatefulSet" if spec.superlink.volume_claim_templates else "Deployment",
+        superlink_kind="StatefulSet" if spec.superlink.has_claims else "Deployment",
         endpoint=control_address(federation, facts),
         release=str(plan.releases.superlink),
         pools=pools,

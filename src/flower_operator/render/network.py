@@ -1,0 +1,216 @@
+"""NetworkPolicies: whom each part of a Federation may talk to.
+
+A policy names what is let in and out; everything else is shut off. None is needed for probes: they
+come from the pod's own node, which networks let through, as Kubernetes asks of them.
+"""
+
+import ipaddress
+from collections.abc import Iterable
+from typing import Any
+
+from ..api.problems import Problem
+from ..api.types import Federation
+from .executor import Tasks
+from .facts import Facts
+from .metadata import (
+    pool_labels,
+    pool_metadata,
+    superlink_labels,
+    superlink_metadata,
+    supernode_labels,
+)
+from .releases import Releases
+from .superlink import superlink_tasks
+from .supernodes import pool_tasks
+
+Object = dict[str, Any]
+
+# What the chart gives to the operator's pods.
+OPERATOR_LABELS = {
+    "app.kubernetes.io/name": "flower-operator",
+    "app.kubernetes.io/component": "controller-manager",
+}
+EVERYWHERE = [{"ipBlock": {"cidr": "0.0.0.0/0"}}, {"ipBlock": {"cidr": "::/0"}}]
+DNS_PORT = 53
+# A policy sees a Service's pods, not the Service; OpenShift's DNS pods listen here.
+OPENSHIFT_DNS_PORT = 5353
+API_SERVER_PORTS = (443, 6443)
+
+
+def is_enabled(federation: Federation) -> bool:
+    asked = federation.spec.network_policy.enabled
+    return not federation.spec.insecure if asked is None else asked
+
+
+def network_policies(federation: Federation, facts: Facts, releases: Releases) -> list[Object]:
+    """A policy for each workload, and for the pods of its tasks where it has some."""
+    if not is_enabled(federation):
+        return []
+    policies = _superlink_policies(federation, facts, releases)
+    for at in range(len(federation.spec.supernodes.pools)):
+        policies += _pool_policies(federation, at, facts, releases)
+    return policies
+
+
+def network_problems(federation: Federation) -> list[Problem]:
+    """Peers that Kubernetes would refuse."""
+    settings = federation.spec.network_policy
+    peers = [
+        (f"spec.networkPolicy.controlFrom[{at}]", peer)
+        for at, peer in enumerate(settings.control_from)
+    ]
+    peers += [
+        (f"spec.networkPolicy.egress[{at}].to[{position}]", peer)
+        for at, rule in enumerate(settings.egress)
+        for position, peer in enumerate(rule.get("to", []))
+    ]
+    return [Problem(path, fault) for path, peer in peers if (fault := _fault_of_peer(peer))]
+
+
+def network_notices(federation: Federation, releases: Releases) -> list[str]:
+    """What the policies cannot keep apart, or what has no effect without them."""
+    settings, service = federation.spec.network_policy, federation.spec.superlink.service
+    if not is_enabled(federation):
+        if not settings.egress and not settings.control_from:
+            return []
+        return ["spec.networkPolicy: has no effect with insecure: true unless enabled is true"]
+    notices = []
+    dialect = releases.superlink_dialect
+    if dialect.fleet.port == dialect.control.port:
+        reach = "SuperNodes" if service.type == "ClusterIP" else "all who reach the Service"
+        notices.append(
+            f"spec.networkPolicy: Flower {releases.superlink} has its APIs on one port, so {reach} "
+            "can also submit runs"
+        )
+    for tasks in _launching(federation):
+        notices.append(
+            f"{tasks.where}.executor: kubernetes needs the API server, so its pods may connect to "
+            "every address on ports 443 and 6443"
+        )
+    return notices
+
+
+def _superlink_policies(federation: Federation, facts: Facts, releases: Releases) -> list[Object]:
+    dialect, tasks = releases.superlink_dialect, superlink_tasks(federation)
+    metadata = superlink_metadata(federation, facts)
+    link, runtime = _pods(superlink_labels(federation)), dialect.serverappio.port
+    nodes = [_pods(supernode_labels(federation))]
+    if federation.spec.superlink.service.type != "ClusterIP":
+        # It is there for SuperNodes of elsewhere, whose addresses nobody knows here.
+        nodes += EVERYWHERE
+    operator = {
+        "namespaceSelector": {
+            "matchLabels": {"kubernetes.io/metadata.name": facts.operator_namespace}
+        },
+        "podSelector": {"matchLabels": OPERATOR_LABELS},
+    }
+    admitted = [
+        (dialect.fleet.port, nodes),
+        (dialect.control.port, [operator, *federation.spec.network_policy.control_from]),
+    ]
+    out = _outside(federation, facts)
+    if not tasks:
+        return [_policy(metadata, superlink_labels(federation), _ingress(admitted), out)]
+    # The SuperExec finds the SuperLink beside it by the Service too, as its tasks do.
+    admitted.append((runtime, [link, _pods(tasks.labels)]))
+    to_link = _rule("to", [link], runtime)
+    own = [to_link, _to_api_server(), *out]
+    return [
+        _policy(metadata, superlink_labels(federation), _ingress(admitted), own),
+        _policy(metadata | {"name": tasks.account}, tasks.labels, [], [to_link, *out]),
+    ]
+
+
+def _pool_policies(
+    federation: Federation, position: int, facts: Facts, releases: Releases
+) -> list[Object]:
+    pool = federation.spec.supernodes.pools[position]
+    labels, metadata = pool_labels(federation, pool), pool_metadata(federation, pool, facts)
+    fleet = releases.superlink_dialect.fleet.port
+    out = _outside(federation, facts)
+    own = [_rule("to", [_pods(superlink_labels(federation))], fleet), *out]
+    if not (tasks := pool_tasks(federation, position)):
+        return [_policy(metadata, labels, [], own)]
+    runtime = releases.pools[position].supernode_dialect.clientappio.port
+    to_node = _rule("to", [_pods(labels)], runtime)
+    return [
+        _policy(
+            metadata,
+            labels,
+            [_rule("from", [_pods(tasks.labels)], runtime)],
+            [*own, _to_api_server()],
+        ),
+        _policy(metadata | {"name": tasks.account}, tasks.labels, [], [to_node, *out]),
+    ]
+
+
+def _policy(
+    metadata: Object, labels: dict[str, str], ingress: list[Object], egress: list[Object]
+) -> Object:
+    """An empty list is written down too: left out, it would be anyone's to fill."""
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": metadata,
+        "spec": {
+            "podSelector": {"matchLabels": labels},
+            "policyTypes": ["Ingress", "Egress"],
+            "ingress": ingress,
+            "egress": egress,
+        },
+    }
+
+
+def _ingress(admitted: Iterable[tuple[int, list[Object]]]) -> list[Object]:
+    """A rule for each port, for releases have several APIs on one."""
+    peers: dict[int, list[Object]] = {}
+    for port, some in admitted:
+        known = peers.setdefault(port, [])
+        known += [peer for peer in some if peer not in known]
+    return [_rule("from", some, port) for port, some in peers.items()]
+
+
+def _rule(direction: str, peers: list[Object], port: int) -> Object:
+    return {direction: peers, "ports": [{"protocol": "TCP", "port": port}]}
+
+
+def _outside(federation: Federation, facts: Facts) -> list[Object]:
+    """What every pod may reach: names, wherever they are served, and what the user says."""
+    numbers = [DNS_PORT, *([OPENSHIFT_DNS_PORT] if facts.openshift else [])]
+    ports = [{"protocol": kind, "port": number} for number in numbers for kind in ("UDP", "TCP")]
+    return [{"ports": ports}, *federation.spec.network_policy.egress]
+
+
+def _to_api_server() -> Object:
+    """To any address: it is no pod, and where it is differs from cluster to cluster."""
+    return {"ports": [{"protocol": "TCP", "port": port} for port in API_SERVER_PORTS]}
+
+
+def _pods(labels: dict[str, str]) -> Object:
+    return {"podSelector": {"matchLabels": labels}}
+
+
+def _launching(federation: Federation) -> list[Tasks]:
+    pools = range(len(federation.spec.supernodes.pools))
+    every = [superlink_tasks(federation), *(pool_tasks(federation, at) for at in pools)]
+    return [tasks for tasks in every if tasks]
+
+
+def _fault_of_peer(peer: Object) -> str | None:
+    if not peer:
+        return "names nobody; give it a podSelector, a namespaceSelector or an ipBlock"
+    if "ipBlock" not in peer:
+        return None
+    if len(peer) > 1:
+        return "has an ipBlock beside a selector; make two entries of it"
+    block = peer["ipBlock"]
+    wrong = [text for text in (block["cidr"], *block.get("except", [])) if not _is_range(text)]
+    return f"{wrong[0]!r} is no range of addresses such as 10.0.0.0/8" if wrong else None
+
+
+def _is_range(text: str) -> bool:
+    try:
+        ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        return False
+    return "/" in text

@@ -1,0 +1,102 @@
+"""What a SuperLink has to know after a restart, on a claim of its own."""
+
+from typing import Any
+
+from ..api.problems import Problem
+from ..api.types import Federation, SuperLink
+from ..flower.dialects import Dialect
+
+Object = dict[str, Any]
+
+VOLUME = "state"
+FOLDER = "/var/lib/flower"
+
+# Pods are otherwise left on a node that is gone for five minutes.
+GONE_SECONDS = 30
+GONE = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+
+
+def claims(federation: Federation) -> list[Object]:
+    """The claims of the SuperLink: the user's, and the one for its state."""
+    superlink = federation.spec.superlink
+    wanted = superlink.persistence
+    if not wanted or _is_taken(superlink):  # which `persistence_problems` tells
+        return superlink.volume_claim_templates
+    spec: Object = {
+        "accessModes": wanted.access_modes,
+        "resources": {"requests": {"storage": wanted.size}},
+    }
+    if wanted.storage_class_name is not None:
+        spec["storageClassName"] = wanted.storage_class_name
+    return [*superlink.volume_claim_templates, {"metadata": {"name": VOLUME}, "spec": spec}]
+
+
+def folder(federation: Federation) -> str | None:
+    return FOLDER if federation.spec.superlink.persistence else None
+
+
+def mounts(federation: Federation) -> list[Object]:
+    return [{"name": VOLUME, "mountPath": FOLDER}] if folder(federation) else []
+
+
+def tolerations(federation: Federation) -> list[Object]:
+    """Of the SuperLink's pod: it leaves a node that is gone soon, for its state goes with it."""
+    superlink = federation.spec.superlink
+    own: list[Object] = superlink.pod_template.get("spec", {}).get("tolerations", [])
+    if not superlink.persistence:
+        return own
+    tolerated = {each.get("key") for each in own}  # without a key: everything
+    return own + [
+        {
+            "key": key,
+            "operator": "Exists",
+            "effect": "NoExecute",
+            "tolerationSeconds": GONE_SECONDS,
+        }
+        for key in GONE
+        if tolerated.isdisjoint((key, None))
+    ]
+
+
+def persistence_problems(
+    federation: Federation, template: Object, dialect: Dialect
+) -> list[Problem]:
+    """What stands where the state should be."""
+    superlink = federation.spec.superlink
+    if not superlink.persistence:
+        return []
+    problems = [
+        Problem("spec.superlink.extraArgs", f"{flag} is set by persistence; remove one of the two")
+        for flag in (dialect.database, dialect.storage)
+        if flag and _has_flag(superlink.extra_args, flag)
+    ]
+    if _is_taken(superlink):
+        problems.append(_taken("spec.superlink.volumeClaimTemplates", "a claim"))
+    if any(volume["name"] == VOLUME for volume in template["spec"]["volumes"]):
+        problems.append(_taken("spec.superlink.volumes", "a volume"))
+    for container in template["spec"]["containers"]:
+        for mount in container.get("volumeMounts", []):
+            if mount["mountPath"] == FOLDER and mount["name"] != VOLUME:
+                message = f"{mount['name']} is mounted at {FOLDER}, where persistence has its claim"
+                problems.append(Problem("spec.superlink.volumeMounts", message))
+    return problems
+
+
+def persistence_notices(federation: Federation, dialect: Dialect) -> list[str]:
+    superlink = federation.spec.superlink
+    if superlink.persistence or _has_flag(superlink.extra_args, dialect.database):
+        return []
+    return ["spec.superlink.persistence: not set, so a restart of the SuperLink loses its runs"]
+
+
+def _is_taken(superlink: SuperLink) -> bool:
+    return any(claim["metadata"]["name"] == VOLUME for claim in superlink.volume_claim_templates)
+
+
+def _has_flag(arguments: list[str], flag: str) -> bool:
+    return any(each == flag or each.startswith(f"{flag}=") for each in arguments)
+
+
+def _taken(path: str, what: str) -> Problem:
+    message = f"{what} is named {VOLUME}, as is that of persistence; give it another name"
+    return Problem(path, message)
