@@ -78,11 +78,19 @@ def test_a_policy_changed_by_hand_is_put_right_within_two_seconds(
     on = manifest("lab", **ON)
     namespace.apply(on)
     namespace.wait_until_ready("lab")
+    before = namespace.get("NetworkPolicy", name)
+    assert before
     if patch:
         namespace.patch("NetworkPolicy", name, patch)
     else:
         namespace.cluster.kubectl("delete", "networkpolicy", name, "-n", namespace.name)
+
+    def as_before() -> bool:
+        now = namespace.get("NetworkPolicy", name)
+        return now is not None and now["spec"] == before["spec"]
+
     with within(2, "putting it right"):
+        wait_until(as_before, "it stays as it was changed")
         namespace.wait_until_as_rendered(on)
 
 

@@ -49,3 +49,15 @@ def test_without_the_rights_it_says_what_it_lacks(plane: ControlPlane, rights: P
         wait_for(complained, "it does not say that it may not", 20)
         assert operator.get_health("/healthz")[0] == 200
         assert operator.get_health("/readyz")[0] == 503
+
+
+def test_where_the_cluster_gives_users_it_names_none(plane: ControlPlane, rights: Path) -> None:
+    room = Namespace(plane, "south")
+    with OperatorProcess(rights, "--namespaces=north,south", "--openshift=true"):
+        room.apply(manifest("given"))
+        room.wait_until_ready("given")
+    given = [pod for pod in room.pods() if pod["metadata"]["name"].startswith("given-")]
+    assert len(given) == 3
+    for pod in given:
+        context = pod["spec"]["securityContext"]
+        assert context == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}

@@ -55,20 +55,8 @@ def test_a_killed_supernode_is_back_and_counted_again(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("release", ["1.25.0", "1.41.0"])
-def test_a_run_outlives_the_superlink_if_it_has_a_database(machine: Machine, release: str) -> None:
-    claim = {"metadata": {"name": "state"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
-    arguments = ["--database", "/state/superlink.db"]
-    if release == "1.25.0":
-        arguments += ["--storage-dir", "/state/storage"]
-    document = federation(
-        "fed",
-        release,
-        "process",
-        volumeClaimTemplates=[claim],
-        volumeMounts=[{"name": "state", "mountPath": "/state"}],
-        extraArgs=arguments,
-    )
-    machine.up(document)
+def test_a_run_outlives_the_superlink_if_that_is_persistent(machine: Machine, release: str) -> None:
+    machine.up(federation("fed", release, "process", persistence={"size": "1Gi"}))
     log = machine.record("fed").folder / "work" / "superlink" / "report.log"
     options = ("--run-config", "rounds=3 pause=4.0")
     submitting = threading.Thread(
@@ -93,6 +81,10 @@ def test_a_run_outlives_the_superlink_if_it_has_a_database(machine: Machine, rel
     wait_for(lambda: "RESULT" in log.read_text(), lambda: f"no result{machine.logs()}", timeout=120)
     submitting.join(timeout=60)
     assert '"model": [1.5, 1.5, 1.5]' in log.read_text()
+    claim = machine.record("fed").folder / "volumes/superlink/state"
+    machine.run("down", "fed")
+    assert (claim / "superlink.db").stat().st_size > 0
+    assert (claim / "apps").exists() == (release == "1.25.0")
 
 
 def test_nothing_outlives_a_killed_supervisor(machine: Machine) -> None:

@@ -76,7 +76,8 @@ class Persistence(Part):
         default=None, description="Class of the claim; the cluster's default if not set."
     )
     access_modes: Annotated[list[AccessMode], Field(min_length=1)] = Field(
-        default=["ReadWriteOnce"], description="How the volume may be mounted."
+        default=["ReadWriteOnce"],
+        description="How the volume may be mounted; ReadWriteOnce if not set.",
     )
 
 
