@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from flower_operator.control import Unreachable
+from flower_operator.control import Refused, Unreachable
+from flower_operator.flower.control import Refusal
 from flower_operator.flower.dialects import Dialect, dialect_of
 from flower_operator.flower.releases import Release
 from flower_operator.operator.connections import (
@@ -254,6 +255,24 @@ def test_a_superlink_that_does_not_answer_is_named_and_asked_seldom(links: Super
             assert its.connections.get(KEY) == Connected(2)
             assert its.told == [KEY] * 2
         assert all(each.closed for each in links.asked)
+
+    run(scenario())
+
+
+def test_what_a_superlink_says_against_it_is_passed_on(
+    links: SuperLinks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(_: Client) -> int:
+        raise Refused(Refusal(None, "Log in"))
+
+    async def scenario() -> None:
+        monkeypatch.setattr(Client, "connected", refuse)
+        async with running() as its:
+            its.follow()
+            await asyncio.sleep(0.1)
+            answer = its.connections.get(KEY)
+            assert answer == Connected(why_not=f"{ADDRESS} does not say: Log in")
+        assert links.asked[0].closed
 
     run(scenario())
 

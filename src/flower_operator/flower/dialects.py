@@ -43,6 +43,8 @@ class Dialect:
     """Where `flwr run` reads the SuperLink's address: the app's own file, or FLWR_HOME's."""
     node_status_field: int = 3
     """Number of `status` in the Control API's NodeInfo message."""
+    node_key_field: int = 10
+    """Number of `public_key` in the same message."""
 
     # flower-superlink, flower-supernode and flower-superexec alike
     insecure: str = "--insecure"
@@ -85,7 +87,7 @@ class Dialect:
 
 
 CHANGES: tuple[tuple[Release, dict[str, Any]], ...] = (
-    (Release(1, 24), {"node_status_field": 4}),
+    (Release(1, 24), {"node_status_field": 4, "node_key_field": 11}),
     (Release(1, 26), {"connection_file": "config.toml"}),
     (Release(1, 29), {"superexec_secret": "--superexec-auth-secret-file"}),
     (Release(1, 30), {"superexec_root_certificates": "--root-certificates"}),
