@@ -61,6 +61,9 @@ class Dialect:
     certificate: str = "--ssl-certfile"
     certificate_key: str = "--ssl-keyfile"
     certificate_authority: str = "--ssl-ca-certfile"
+    node_authentication: str = "--enable-supernode-auth"
+    """Works with TLS only. Which keys get in is said over the Control API; no release known
+    reads them from a file any more."""
     disable_installation: str | None = None
     """From here on the SuperLink installs what an app asks for unless told not to."""
 
@@ -68,6 +71,12 @@ class Dialect:
     superlink: str = "--superlink"
     root_certificates: str = "--root-certificates"
     node_config: str = "--node-config"
+    private_key: str = "--auth-supernode-private-key"
+    """The public key is found from it."""
+    supernode_certificate: str | None = None
+    """What the runtime API for ClientApps has TLS with, whatever the SuperLink has."""
+    supernode_certificate_key: str | None = None
+    supernode_certificate_authority: str | None = None
     clientappio: Api = Api("gRPC", 9094, ("--clientappio-api-address",))
 
     # flower-superexec
@@ -90,7 +99,15 @@ CHANGES: tuple[tuple[Release, dict[str, Any]], ...] = (
     (Release(1, 24), {"node_status_field": 4, "node_key_field": 11}),
     (Release(1, 26), {"connection_file": "config.toml"}),
     (Release(1, 29), {"superexec_secret": "--superexec-auth-secret-file"}),
-    (Release(1, 30), {"superexec_root_certificates": "--root-certificates"}),
+    (
+        Release(1, 30),
+        {
+            "superexec_root_certificates": "--root-certificates",
+            "supernode_certificate": "--appio-ssl-certfile",
+            "supernode_certificate_key": "--appio-ssl-keyfile",
+            "supernode_certificate_authority": "--appio-ssl-ca-certfile",
+        },
+    ),
     (
         Release(1, 32),
         {
@@ -108,7 +125,15 @@ CHANGES: tuple[tuple[Release, dict[str, Any]], ...] = (
         },
     ),
     (Release(1, 36), {"runtime": "--runtime-api-address"}),
-    (Release(1, 37), {"control": Api("HTTP", 8000, HOST_AND_PORT)}),
+    (
+        Release(1, 37),
+        {
+            "control": Api("HTTP", 8000, HOST_AND_PORT),
+            "supernode_certificate": "--ssl-certfile",
+            "supernode_certificate_key": "--ssl-keyfile",
+            "supernode_certificate_authority": "--ssl-ca-certfile",
+        },
+    ),
     (Release(1, 38), {"plugin_type": None}),
     (Release(1, 40), {"fleet": Api("HTTP", 8000, HOST_AND_PORT)}),
 )
