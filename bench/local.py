@@ -15,7 +15,7 @@ from pathlib import Path
 import yaml
 
 from flower_operator.api.manifest import parse
-from flower_operator.control import ControlClient, Unreachable
+from flower_operator.control import ControlClient, ControlError
 from flower_operator.flower.releases import NEWEST
 from flower_operator.local.ports import Ports
 from flower_operator.local.process import LOOPBACK
@@ -150,7 +150,7 @@ async def until_connected(client: ControlClient, count: int) -> None:
         try:
             if await client.connected() >= count:
                 break
-        except Unreachable:
+        except ControlError:
             pass
         await asyncio.sleep(0.1)
     await client.close()

@@ -200,5 +200,7 @@ def within(seconds: float, what: str) -> Iterator[None]:
     assert took < seconds, f"{what} took {took:.1f} s"
 
 
-def wait_until(check: Callable[[], bool], message: str, timeout: float = READY_SECONDS) -> None:
+def wait_until(
+    check: Callable[[], bool], message: str | Callable[[], str], timeout: float = READY_SECONDS
+) -> None:
     wait_for(check, message, timeout)

@@ -92,8 +92,12 @@ def test_a_fault_is_told_in_words_that_one_can_act_on(
     assert all(word in message for word in words), message
     assert condition(federation, "Ready")["status"] == "False"
     assert condition(federation, "Reconciling")["status"] == "False"
-    told = [each for each in namespace.events("lab") if each["type"] == "Warning"]
-    assert [each["reason"] for each in told] == [reason]
+    # The status is written first.
+    wait_until(lambda: warnings(namespace) == [reason], lambda: f"told: {warnings(namespace)}")
+
+
+def warnings(namespace: Namespace) -> list[str]:
+    return [each["reason"] for each in namespace.events("lab") if each["type"] == "Warning"]
 
 
 def test_a_superlink_that_crashes_is_not_available(namespace: Namespace) -> None:
@@ -181,8 +185,7 @@ def test_ready_does_not_flap_with_a_crash_loop(namespace: Namespace) -> None:
 
     wait_until(lambda: ready_again(6), "the pods do not flap")
     assert {ready for _, ready in seen} == {"False"}
-    warnings = [each for each in namespace.events("lab") if each["type"] == "Warning"]
-    assert len(warnings) == 1
+    assert len(warnings(namespace)) == 1
 
 
 def test_a_spec_that_cannot_be_rendered_leaves_what_runs_alone(namespace: Namespace) -> None:

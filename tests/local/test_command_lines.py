@@ -12,6 +12,11 @@ import pytest
 import yaml
 
 from flower_operator.api.manifest import parse
+from flower_operator.flower.commands import (
+    ServerCertificate,
+    superlink_arguments,
+    supernode_arguments,
+)
 from flower_operator.flower.dialects import Api, Dialect, dialect_of
 from flower_operator.flower.releases import Release
 from flower_operator.local.expansion import expand
@@ -29,6 +34,11 @@ COMMANDS = {
     "superexec-clientapp": "flower-superexec",
 }
 VARIABLES = {"FLOWER_INDEX": "1", "FLOWER_NODE_NAME": "node-a", "FLOWER_POD_IP": "10.0.0.7"}
+CERTIFICATE_FILES = {
+    "--ssl-ca-certfile": "ca.crt",
+    "--ssl-certfile": "tls.crt",
+    "--ssl-keyfile": "tls.key",
+}
 POOL_LABEL = "flower.flwr.ai/pool"
 
 
@@ -92,6 +102,7 @@ def complain(release: Release, line: dict[str, Any], answer: dict[str, Any]) -> 
 
 
 def command_lines(release: Release, dialect: Dialect) -> Iterator[dict[str, Any]]:
+    yield from authenticated_lines(dialect)
     seen = set()
     for document in variations(release):
         with pytest.MonkeyPatch.context() as patch:
@@ -107,10 +118,45 @@ def command_lines(release: Release, dialect: Dialect) -> Iterator[dict[str, Any]
                 "insecure": document["spec"]["insecure"],
                 "launches_pods": executors[pool] == "kubernetes",
                 "persistent": "persistence" in document["spec"]["superlink"],
+                "authenticated": False,
             }
             if (key := json.dumps(line)) not in seen:
                 seen.add(key)
                 yield line
+
+
+def authenticated_lines(dialect: Dialect) -> Iterator[dict[str, Any]]:
+    """SuperNodes that show keys and have TLS of their own, which no example asks for."""
+    folder, secret = "/etc/flower/tls", "/etc/flower/superexec/secret"
+    tls = ServerCertificate(f"{folder}/ca.crt", f"{folder}/tls.crt", f"{folder}/tls.key")
+    lines = {
+        "superlink": superlink_arguments(
+            dialect,
+            "process",
+            runtime_exposed=False,
+            tls=tls,
+            node_authentication=True,
+            superexec_secret=secret,
+        ),
+        "supernode": supernode_arguments(
+            dialect,
+            "process",
+            superlink="keys-superlink.default.svc:9092",
+            root_certificates="/etc/flower/ca/ca.crt",
+            private_key="/etc/flower/key",
+            tls=tls,
+            superexec_secret=secret,
+        ),
+    }
+    for container, arguments in lines.items():
+        yield {
+            "container": container,
+            "arguments": arguments,
+            "isolation": "process",
+            "insecure": False,
+            "launches_pods": False,
+            "authenticated": True,
+        }
 
 
 def variations(release: Release) -> Iterator[dict[str, Any]]:
@@ -177,13 +223,13 @@ def meaning(release: Release, line: dict[str, Any]) -> dict[str, Any]:
 
 def superlink_meaning(release: Release, line: dict[str, Any]) -> dict[str, Any]:
     insecure, process = line["insecure"], line["isolation"] == "process"
-    files = {"--ssl-ca-certfile": "ca.crt", "--ssl-certfile": "tls.crt", "--ssl-keyfile": "tls.key"}
     wanted: dict[str, Any] = {
         "--isolation": line["isolation"],
         "--insecure": insecure,
+        "--enable-supernode-auth": line["authenticated"],
         "--health-server-address": "0.0.0.0:9097",
     }
-    for name, file in files.items():
+    for name, file in CERTIFICATE_FILES.items():
         wanted[name] = None if insecure else f"/etc/flower/tls/{file}"
     exposed = process and (insecure or line["launches_pods"])
     runtime = "0.0.0.0" if exposed else "127.0.0.1"
@@ -218,6 +264,7 @@ def supernode_meaning(release: Release, line: dict[str, Any]) -> dict[str, Any]:
         "--insecure": insecure,
         "--health-server-address": "0.0.0.0:9097",
         "--root-certificates": None if insecure else "/etc/flower/ca/ca.crt",
+        "--auth-supernode-private-key": "/etc/flower/key" if line["authenticated"] else None,
         "--node-config": NODE_CONFIGS.get(name),
     }
     if name == "federation-newest" and "node.toml" not in " ".join(line["arguments"]):
@@ -230,6 +277,9 @@ def supernode_meaning(release: Release, line: dict[str, Any]) -> dict[str, Any]:
     if release.minor >= 29:
         secret = line["isolation"] == "process" and not insecure
         wanted["--superexec-auth-secret-file"] = "/etc/flower/superexec/secret" if secret else None
+    for name, file in CERTIFICATE_FILES.items() if release.minor >= 30 else ():
+        flag = name if release.minor >= 37 else name.replace("--ssl", "--appio-ssl")
+        wanted[flag] = f"/etc/flower/tls/{file}" if line["authenticated"] else None
     return wanted
 
 

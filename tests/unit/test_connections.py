@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from flower_operator.control import Unreachable
+from flower_operator.control import Refused, Unreachable
+from flower_operator.flower.control import Refusal
 from flower_operator.flower.dialects import Dialect, dialect_of
 from flower_operator.flower.releases import Release
 from flower_operator.operator.connections import (
@@ -45,6 +46,7 @@ class Question:
     dialect: Dialect
     timeout: float
     time: float
+    roots: str | None
     closed: bool = False
 
 
@@ -58,8 +60,8 @@ class SuperLinks:
     busy: int = 0
     busiest: int = 0
 
-    def client(self, dialect: Dialect, address: str, timeout: float) -> "Client":
-        self.asked.append(Question(address, dialect, timeout, now()))
+    def client(self, dialect: Dialect, address: str, timeout: float, roots: str | None) -> "Client":
+        self.asked.append(Question(address, dialect, timeout, now(), roots))
         return Client(self, self.asked[-1])
 
     @property
@@ -259,6 +261,24 @@ def test_a_superlink_that_does_not_answer_is_named_and_asked_seldom(links: Super
     run(scenario())
 
 
+def test_what_a_superlink_says_against_it_is_passed_on(
+    links: SuperLinks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(_: Client) -> int:
+        raise Refused(Refusal(None, "Log in"))
+
+    async def scenario() -> None:
+        monkeypatch.setattr(Client, "connected", refuse)
+        async with running() as its:
+            its.follow()
+            await asyncio.sleep(0.1)
+            answer = its.connections.get(KEY)
+            assert answer == Connected(why_not=f"{ADDRESS} does not say: Log in")
+        assert links.asked[0].closed
+
+    run(scenario())
+
+
 def test_one_that_is_followed_again_and_again_is_asked_no_more_for_it(links: SuperLinks) -> None:
     async def scenario() -> None:
         links.online[ADDRESS] = 2
@@ -387,6 +407,18 @@ def test_another_superlink_is_asked_at_once(links: SuperLinks, other: Outline) -
             )
             await asyncio.sleep(SELDOM)
             assert links.times == about(0, 10, 10 + SELDOM)
+
+    run(scenario())
+
+
+def test_one_with_tls_is_known_by_its_cas(links: SuperLinks) -> None:
+    async def scenario() -> None:
+        async with running() as its:
+            its.connections.follow(KEY, outline(insecure=False), 2, "old")
+            await asyncio.sleep(1)
+            its.connections.follow(KEY, outline(insecure=False), 2, "old and new")
+            await asyncio.sleep(1)
+            assert [each.roots for each in links.asked] == ["old", "old and new"]
 
     run(scenario())
 

@@ -14,7 +14,7 @@ SUPEREXEC_HEALTH_PORT = 9098
 
 @dataclass(frozen=True)
 class ServerCertificate:
-    """Paths of the files that a SuperLink serves TLS with."""
+    """Paths of the files that a SuperLink or a SuperNode serves TLS with."""
 
     authority: str
     certificate: str
@@ -27,10 +27,12 @@ def superlink_arguments(
     *,
     runtime_exposed: bool,
     tls: ServerCertificate | None = None,
+    node_authentication: bool = False,
     superexec_secret: str | None = None,
     state: str | None = None,
 ) -> list[str]:
     """Arguments of flower-superlink. `runtime_exposed`: its app API is for other pods too;
+    `node_authentication`: only SuperNodes with registered keys get in, which needs `tls`;
     `state`: the folder for what it has to know after a restart."""
     arguments = [dialect.isolation, isolation]
     if tls is None:
@@ -39,6 +41,8 @@ def superlink_arguments(
         arguments += [dialect.certificate_authority, tls.authority]
         arguments += [dialect.certificate, tls.certificate]
         arguments += [dialect.certificate_key, tls.key]
+    if node_authentication:
+        arguments.append(dialect.node_authentication)
     hosts = {dialect.serverappio: EVERYWHERE if runtime_exposed else LOOPBACK}
     hosts |= {dialect.control: EVERYWHERE, dialect.fleet: EVERYWHERE}
     for api, host in hosts.items():
@@ -59,15 +63,22 @@ def supernode_arguments(
     superlink: str,
     runtime_exposed: bool = False,
     root_certificates: str | None = None,
+    private_key: str | None = None,
+    tls: ServerCertificate | None = None,
     superexec_secret: str | None = None,
     node_config: str | None = None,
 ) -> list[str]:
-    """Arguments of flower-supernode. `runtime_exposed`: its app API is for other pods too."""
+    """Arguments of flower-supernode. `runtime_exposed`: its app API is for other pods too.
+    `private_key`: whom the SuperLink will take it for; needs `root_certificates`. `tls`: what
+    its app API has TLS with, which releases before 1.30 do without."""
     arguments = [dialect.superlink, superlink, dialect.isolation, isolation]
     if root_certificates is None:
         arguments.append(dialect.insecure)
     else:
         arguments += [dialect.root_certificates, root_certificates]
+    if private_key is not None:
+        arguments += [dialect.private_key, private_key]
+    arguments += _runtime_certificate(dialect, tls)
     arguments += dialect.clientappio.listen(EVERYWHERE if runtime_exposed else LOOPBACK)
     arguments += [dialect.health, f"{EVERYWHERE}:{HEALTH_PORT}"]
     arguments += _secret(dialect, isolation, superexec_secret)
@@ -104,6 +115,17 @@ def superexec_arguments(
 def beside(runtime: Api) -> str:
     """The address of an app API for a SuperExec in the same pod."""
     return f"{LOOPBACK}:{runtime.port}"
+
+
+def _runtime_certificate(dialect: Dialect, tls: ServerCertificate | None) -> list[str]:
+    if tls is None:
+        return []
+    files = {
+        dialect.supernode_certificate_authority: tls.authority,
+        dialect.supernode_certificate: tls.certificate,
+        dialect.supernode_certificate_key: tls.key,
+    }
+    return [text for flag, path in files.items() if flag for text in (flag, path)]
 
 
 def _secret(dialect: Dialect, isolation: IsolationMode, path: str | None) -> list[str]:

@@ -1,15 +1,38 @@
 """flwr's Control API, as bytes: what to send for a question and how to read the answer.
 
-Two calls and three fields are used of it, so its protobuf messages are read by hand; their
-generated classes differ by release and would drag grpcio in.
+Few calls and few fields are used of it, so its protobuf messages are written and read by
+hand; their generated classes differ by release and would drag grpcio in.
 """
 
-from collections.abc import Iterator
+import json
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from .dialects import Dialect, Transport
 
 ONLINE = "online"
+UNREGISTERED = "unregistered"
+FINISHED = "finished"
+
+MOST_RUNS = 1000
+"""The newest runs are asked for, for a SuperLink keeps them all; 1.40 lists 20 unless told."""
+
+Question = Literal["ListNodes", "RegisterNode", "UnregisterNode", "ListRuns"]
+Refused = Literal["key in use", "key invalid", "node unknown"]
+
+# flwr says it by number since 1.33, in these words always, later with a full stop.
+_REFUSED_NUMBERS: dict[object, Refused] = {
+    22: "key invalid",
+    23: "key in use",
+    24: "node unknown",
+}
+_REFUSED_WORDS: dict[str, Refused] = {
+    "The provided public key is not valid": "key invalid",
+    "Public key already in use": "key in use",
+    "Node ID not found for account": "node unknown",
+}
 
 
 @dataclass(frozen=True)
@@ -22,23 +45,156 @@ class Call:
     body: bytes
 
 
+@dataclass(frozen=True)
+class Node:
+    """A SuperNode by the SuperLink's account, be it there or not."""
+
+    id: int
+    status: str
+    public_key: bytes | None
+    """In PEM, as it was registered. A SuperNode that was given no key makes one up."""
+    name: str | None
+    """Known from 1.38 on."""
+
+    @property
+    def online(self) -> bool:
+        return self.status == ONLINE
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run by the SuperLink's account."""
+
+    id: int
+    status: str
+    sub_status: str
+
+    @property
+    def active(self) -> bool:
+        """Whether it would be lost if the SuperLink ended now; waiting to start counts."""
+        return self.status != FINISHED
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """The SuperLink said no. `reason`: None if it is not one of those that are known."""
+
+    reason: Refused | None
+    message: str
+
+
 def list_nodes(dialect: Dialect) -> Call:
-    """Ask which SuperNodes are known."""
-    if dialect.control.transport == "gRPC":
-        headers = {"content-type": "application/grpc", "te": "trailers"}
-        return Call("gRPC", "/flwr.proto.Control/ListNodes", headers, _frame(b""))
-    headers = {"content-type": "application/protobuf"}
-    return Call("HTTP", "/v1/control/list-nodes", headers, b"")
+    """Ask which SuperNodes are known, the unregistered among them."""
+    return _call(dialect, "ListNodes", b"")
 
 
-def read_nodes(dialect: Dialect, body: bytes) -> list[str]:
-    """The status of every SuperNode that the SuperLink knows."""
-    message = _unframe(body) if dialect.control.transport == "gRPC" else body
+def register_node(dialect: Dialect, public_key: bytes, name: str = "") -> Call:
+    """Ask to let the SuperNode in that has the key to this PEM. Before 1.38 it has no name."""
+    message = _field(1, public_key) + (_field(3, name.encode()) if name else b"")
+    return _call(dialect, "RegisterNode", message)
+
+
+def unregister_node(dialect: Dialect, node_id: int) -> Call:
+    """Ask to shut a SuperNode out, for ever."""
+    return _call(dialect, "UnregisterNode", _field(1, node_id))
+
+
+def list_runs(dialect: Dialect) -> Call:
+    """Ask for the newest runs. Before 1.27 the limit is passed over and all are told."""
+    return _call(dialect, "ListRuns", _field(2, MOST_RUNS))
+
+
+def read_nodes(dialect: Dialect, body: bytes) -> list[Node]:
+    """The SuperNodes that the SuperLink knows."""
     return [
-        _text(node, dialect.node_status_field)
-        for number, node in _fields(message)
+        _read_node(dialect, node)
+        for number, node in _fields(_message(dialect, body))
         if number == 1 and isinstance(node, bytes)
     ]
+
+
+def read_registered(dialect: Dialect, body: bytes) -> int:
+    """The id of the SuperNode that was registered."""
+    return _number(_message(dialect, body), 1)
+
+
+def read_runs(dialect: Dialect, body: bytes) -> list[Run]:
+    """The runs that the SuperLink knows."""
+    return [
+        _read_run(entry)
+        for number, entry in _fields(_message(dialect, body))
+        if number == 1 and isinstance(entry, bytes)
+    ]
+
+
+def read_nothing(dialect: Dialect, body: bytes) -> None:
+    """An answer that says no more than that it was done."""
+    _message(dialect, body)
+
+
+def read_refusal(status: int, headers: Mapping[str, str], body: bytes) -> Refusal | None:
+    """What the SuperLink says against the question; None if it answers.
+
+    gRPC answers 200 always. Where there is nothing but an error to send, what would be its
+    trailers comes as its headers; so they are read here, and trailers need not be.
+    """
+    if status != 200:
+        return _explain(body.decode(errors="replace"), f"HTTP status {status}")
+    if (grpc_status := headers.get("grpc-status", "0")) != "0":
+        return _explain(_unquote(headers.get("grpc-message", "")), f"gRPC status {grpc_status}")
+    return None
+
+
+def _explain(text: str, otherwise: str) -> Refusal:
+    """1.33 and newer explain in JSON, those before in plain words."""
+    code, message = None, text
+    try:
+        explanation = json.loads(text)
+    except ValueError:
+        explanation = None
+    if isinstance(explanation, dict):
+        code = explanation.get("code")
+        message = str(explanation.get("detail") or explanation.get("public_message") or "")
+    message = message.strip().rstrip(".")
+    # A list or an object for a code would not do as a key.
+    reason = _REFUSED_NUMBERS.get(code) if isinstance(code, int) else _REFUSED_WORDS.get(message)
+    return Refusal(reason, message if message and len(message) < 500 else otherwise)
+
+
+def _unquote(text: str) -> str:
+    """gRPC writes bytes that are not printable ASCII as in a URL."""
+    raw = re.sub(
+        rb"%([0-9A-Fa-f]{2})", lambda found: bytes.fromhex(found[1].decode()), text.encode()
+    )
+    return raw.decode(errors="replace")
+
+
+def _call(dialect: Dialect, question: Question, message: bytes) -> Call:
+    if dialect.control.transport == "gRPC":
+        headers = {"content-type": "application/grpc", "te": "trailers"}
+        return Call("gRPC", f"/flwr.proto.Control/{question}", headers, _frame(message))
+    headers = {"content-type": "application/protobuf"}
+    path = "".join(f"-{each.lower()}" if each.isupper() else each for each in question)
+    return Call("HTTP", f"/v1/control/{path[1:]}", headers, message)
+
+
+def _read_node(dialect: Dialect, message: bytes) -> Node:
+    return Node(
+        _number(message, 1),
+        _text(message, dialect.node_status_field),
+        _bytes(message, dialect.node_key_field) or None,
+        _text(message, 13) or None,
+    )
+
+
+def _read_run(entry: bytes) -> Run:
+    """An entry of a map is a message of key and value."""
+    status = _bytes(_bytes(entry, 2), 10)
+    return Run(_number(entry, 1), _text(status, 1), _text(status, 2))
+
+
+def _message(dialect: Dialect, body: bytes) -> bytes:
+    return _unframe(body) if dialect.control.transport == "gRPC" else body
 
 
 def _frame(message: bytes) -> bytes:
@@ -52,11 +208,36 @@ def _unframe(body: bytes) -> bytes:
     return body[5 : 5 + length]
 
 
+def _field(number: int, value: int | bytes) -> bytes:
+    if isinstance(value, int):
+        return _write_varint(number << 3) + _write_varint(value)
+    return _write_varint(number << 3 | 2) + _write_varint(len(value)) + value
+
+
+def _write_varint(value: int) -> bytes:
+    found = bytearray()
+    while value > 127:
+        found.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*found, value])
+
+
 def _text(message: bytes, field: int) -> str:
+    return _bytes(message, field).decode()
+
+
+def _bytes(message: bytes, field: int) -> bytes:
     for number, value in _fields(message):
         if number == field and isinstance(value, bytes):
-            return value.decode()
-    return ""
+            return value
+    return b""
+
+
+def _number(message: bytes, field: int) -> int:
+    for number, value in _fields(message):
+        if number == field and isinstance(value, int):
+            return value
+    return 0
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
@@ -70,6 +251,8 @@ def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
                 yield key >> 3, value
             case 2:
                 length, at = _varint(message, at)
+                if at + length > len(message):
+                    raise ValueError("the SuperLink's answer is cut short")
                 yield key >> 3, message[at : at + length]
                 at += length
             case 1 | 5 as wire:
@@ -80,7 +263,7 @@ def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 def _varint(message: bytes, at: int) -> tuple[int, int]:
     value = shift = 0
-    while at < len(message):
+    while at < len(message) and shift < 70:
         byte = message[at]
         value |= (byte & 127) << shift
         at, shift = at + 1, shift + 7

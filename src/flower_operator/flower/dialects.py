@@ -43,6 +43,8 @@ class Dialect:
     """Where `flwr run` reads the SuperLink's address: the app's own file, or FLWR_HOME's."""
     node_status_field: int = 3
     """Number of `status` in the Control API's NodeInfo message."""
+    node_key_field: int = 10
+    """Number of `public_key` in the same message."""
 
     # flower-superlink, flower-supernode and flower-superexec alike
     insecure: str = "--insecure"
@@ -62,6 +64,9 @@ class Dialect:
     database: str = "--database"
     storage: str | None = "--storage-dir"
     """Where the apps themselves are kept; later releases have them in the database."""
+    node_authentication: str = "--enable-supernode-auth"
+    """Works with TLS only. Which keys get in is said over the Control API; no release known
+    reads them from a file any more."""
     disable_installation: str | None = None
     """From here on the SuperLink installs what an app asks for unless told not to."""
 
@@ -69,6 +74,12 @@ class Dialect:
     superlink: str = "--superlink"
     root_certificates: str = "--root-certificates"
     node_config: str = "--node-config"
+    private_key: str = "--auth-supernode-private-key"
+    """The public key is found from it."""
+    supernode_certificate: str | None = None
+    """What the runtime API for ClientApps has TLS with, whatever the SuperLink has."""
+    supernode_certificate_key: str | None = None
+    supernode_certificate_authority: str | None = None
     clientappio: Api = Api("gRPC", 9094, ("--clientappio-api-address",))
 
     # flower-superexec
@@ -88,10 +99,18 @@ class Dialect:
 
 
 CHANGES: tuple[tuple[Release, dict[str, Any]], ...] = (
-    (Release(1, 24), {"node_status_field": 4}),
+    (Release(1, 24), {"node_status_field": 4, "node_key_field": 11}),
     (Release(1, 26), {"connection_file": "config.toml"}),
     (Release(1, 29), {"superexec_secret": "--superexec-auth-secret-file", "storage": None}),
-    (Release(1, 30), {"superexec_root_certificates": "--root-certificates"}),
+    (
+        Release(1, 30),
+        {
+            "superexec_root_certificates": "--root-certificates",
+            "supernode_certificate": "--appio-ssl-certfile",
+            "supernode_certificate_key": "--appio-ssl-keyfile",
+            "supernode_certificate_authority": "--appio-ssl-ca-certfile",
+        },
+    ),
     (
         Release(1, 32),
         {
@@ -109,7 +128,15 @@ CHANGES: tuple[tuple[Release, dict[str, Any]], ...] = (
         },
     ),
     (Release(1, 36), {"runtime": "--runtime-api-address"}),
-    (Release(1, 37), {"control": Api("HTTP", 8000, HOST_AND_PORT)}),
+    (
+        Release(1, 37),
+        {
+            "control": Api("HTTP", 8000, HOST_AND_PORT),
+            "supernode_certificate": "--ssl-certfile",
+            "supernode_certificate_key": "--ssl-keyfile",
+            "supernode_certificate_authority": "--ssl-ca-certfile",
+        },
+    ),
     (Release(1, 38), {"plugin_type": None}),
     (Release(1, 40), {"fleet": Api("HTTP", 8000, HOST_AND_PORT)}),
 )

@@ -257,13 +257,13 @@ class Supervisor:
                 await asyncio.wait_for(self._wake.wait(), pause)
 
     async def _ask(self, desired: Desired, client: "ControlClient") -> None:
-        from ..control import Unreachable
+        from ..control import ControlError
 
         status = self._status
         try:
             status.connected = await client.connected()
             status.message = ""
-        except Unreachable as error:
+        except ControlError as error:
             status.connected, status.message = None, f"the SuperLink does not answer: {error}"
         running = all(managed.status.state == "running" for managed in self._managed.values())
         status.ready = running and (status.connected or 0) >= desired.supernodes

@@ -99,13 +99,15 @@ class Connections:
 
     async def _ask(self, key: Key, asked: _Asked) -> None:
         # Only an operator inside of its cluster gets here; others do without what it brings.
-        from ..control import ControlClient, Unreachable
+        from ..control import ControlClient, Refused, Unreachable
 
-        client = ControlClient(asked.dialect, asked.address, TIMEOUT)
+        client = ControlClient(asked.dialect, asked.address, TIMEOUT, asked.roots)
         try:
             answer = Connected(await client.connected())
         except Unreachable:
             answer = Connected(why_not=f"nothing answers at {asked.address}")
+        except Refused as error:
+            answer = Connected(why_not=f"{asked.address} does not say: {error}")
         finally:
             await client.close()
             self._turn.release()
