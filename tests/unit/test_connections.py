@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from flower_operator.control import Refused, Unreachable
-from flower_operator.flower.control import Refusal
+from flower_operator.flower.control import Refusal, Run
 from flower_operator.flower.dialects import Dialect, dialect_of
 from flower_operator.flower.releases import Release
 from flower_operator.operator.connections import (
@@ -57,6 +57,7 @@ class SuperLinks:
     online: dict[str, int] = field(default_factory=dict)
     seconds: float = 0.0
     asked: list[Question] = field(default_factory=list)
+    runs: list[Run] = field(default_factory=list)
     busy: int = 0
     busiest: int = 0
 
@@ -85,6 +86,9 @@ class Client:
         if (count := links.online.get(self.question.address)) is None:
             raise Unreachable("connection refused")
         return count
+
+    async def runs(self) -> list[Run]:
+        return self.links.runs
 
     async def close(self) -> None:
         self.question.closed = True
@@ -419,6 +423,22 @@ def test_one_with_tls_is_known_by_its_cas(links: SuperLinks) -> None:
             its.connections.follow(KEY, outline(insecure=False), 2, "old and new")
             await asyncio.sleep(1)
             assert [each.roots for each in links.asked] == ["old", "old and new"]
+
+    run(scenario())
+
+
+def test_a_run_on_one_with_tls_is_known_of(links: SuperLinks) -> None:
+    async def scenario() -> None:
+        links.online[ADDRESS] = 2
+        links.runs = [Run(1, "finished", "completed"), Run(2, "running", "")]
+        async with running() as its:
+            its.connections.follow(KEY, outline(insecure=False), 2, "roots")
+            await asyncio.sleep(1)
+            assert its.connections.get(KEY) == Connected(2, busy=True)
+            links.runs = links.runs[:1]
+            await asyncio.sleep(SELDOM)
+            assert its.connections.get(KEY) == Connected(2, busy=False)
+            assert its.told == [KEY, KEY]
 
     run(scenario())
 

@@ -728,7 +728,7 @@ observations = st.builds(
     refusals=st.dictionaries(st.sampled_from(["a", "b"]), texts),
     pending=st.lists(texts, max_size=1),
     faults=st.lists(st.builds(Fault, st.sampled_from(["Refused", "NameTaken"]), texts), max_size=1),
-    connected=st.builds(Connected, st.none() | counts, texts, st.booleans()),
+    connected=st.builds(Connected, st.none() | counts, texts, st.booleans(), st.booleans()),
 )
 OUTLINES = [
     outline(),

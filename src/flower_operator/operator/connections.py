@@ -1,11 +1,14 @@
 """Asks every SuperLink how many SuperNodes are connected to it, a few at a time."""
 
+from __future__ import annotations
+
 import asyncio
 import heapq
 import itertools
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from ..flower.dialects import Dialect, dialect_of
 from ..flower.releases import parse_release
@@ -23,6 +26,9 @@ AT_ONCE = 8
 TIMEOUT = 3.0
 
 ASKING = Connected(asking=True)
+
+if TYPE_CHECKING:
+    from ..control import ControlClient
 
 Locate = Callable[[str], str]
 """From the address in the cluster to one that this process reaches."""
@@ -103,7 +109,7 @@ class Connections:
 
         client = ControlClient(asked.dialect, asked.address, TIMEOUT, asked.roots)
         try:
-            answer = Connected(await client.connected())
+            answer = Connected(await client.connected(), busy=await _is_busy(client, asked))
         except Unreachable:
             answer = Connected(why_not=f"nothing answers at {asked.address}")
         except Refused as error:
@@ -119,3 +125,8 @@ class Connections:
         missing = answer.count is not None and answer.count < asked.wanted
         seldom = max(SELDOM, len(self._asked) / MOST_A_SECOND)
         self._plan(key, asked, SOON if missing else seldom)
+
+
+async def _is_busy(client: ControlClient, asked: _Asked) -> bool:
+    """Only what has certificates is ever restarted for new ones, and has to wait for runs."""
+    return asked.roots is not None and any(run.active for run in await client.runs())

@@ -87,7 +87,7 @@ class Reconciler:
         trusted = None
         if desired.outline.secure:
             try:
-                trusted = await self._care_for_trust(federation, desired)
+                trusted = await self._care_for_trust(key, federation, desired)
             except TrustFault as error:
                 await self._refuse(federation, [error.fault])
                 raise Retry from None
@@ -111,9 +111,10 @@ class Reconciler:
             extra = {"federation": "/".join(key), "pods": [each.name for each in found]}
             log.info("tasks cleared away", extra=extra)
 
-    async def _care_for_trust(self, federation: Federation, desired: Desired) -> Trusted:
-        workloads = self._caches.workloads(federation.metadata.uid)
-        return await self._keeper.care(federation, desired.outline, workloads.values())
+    async def _care_for_trust(self, key: Key, federation: Federation, desired: Desired) -> Trusted:
+        workloads = self._caches.workloads(federation.metadata.uid).values()
+        busy = self._connections.get(key).busy
+        return await self._keeper.care(federation, desired.outline, workloads, busy)
 
     def _look_up(
         self, key: Key, federation: Federation, identities: Identities | None

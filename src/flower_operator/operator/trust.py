@@ -67,16 +67,16 @@ class Keeper:
         self._maker = Maker()
 
     async def care(
-        self, federation: Federation, outline: Outline, workloads: Iterable[Workload]
+        self, federation: Federation, outline: Outline, workloads: Iterable[Workload], busy: bool
     ) -> Trusted:
-        """Take every step that is due. Raises TrustFault or ApiError."""
+        """Take every step that is due; what can wait for a run, waits. Raises TrustFault."""
         metadata, now = federation.metadata, self._clock()
         stored = Stored(
             self._files(federation, Part.AUTHORITIES),
             self._files(federation, Part.BUNDLE),
             self._files(federation, Part.SERVER),
         )
-        wanted, rolled_out = Wanted(outline.names), rolled_out_of(workloads)
+        wanted, rolled_out = Wanted(outline.names), rolled_out_of(workloads, busy)
         told: list[Transition] = []
         while (
             decision := decide(read_state(stored), wanted, now, rolled_out)
@@ -88,7 +88,7 @@ class Keeper:
             told.append(_transition(decision))
         secret, secret_decision = None, None
         if outline.shares_secret:
-            secret, secret_decision = await self._care_for_secret(federation, now, told)
+            secret, secret_decision = await self._care_for_secret(federation, now, busy, told)
         state = read_state(stored)
         assert state.certificate
         assert state.newest
@@ -104,10 +104,10 @@ class Keeper:
         await self._maker.close()
 
     async def _care_for_secret(
-        self, federation: Federation, now: datetime, told: list[Transition]
+        self, federation: Federation, now: datetime, busy: bool, told: list[Transition]
     ) -> tuple[str, Decision]:
         files = self._files(federation, Part.SUPEREXEC)
-        decision = decide_secret(files, now)
+        decision = decide_secret(files, now, busy=busy)
         if decision.step is not Step.KEEP:
             change = make_secret(secrets.token_bytes(SECRET_BYTES), now)
             await self._write(federation, change)
@@ -153,7 +153,7 @@ class Keeper:
         self._caches.put_trust(kind, answer)
 
 
-def rolled_out_of(workloads: Iterable[Workload]) -> RolledOut:
+def rolled_out_of(workloads: Iterable[Workload], busy: bool) -> RolledOut:
     """What pods were started with; unknown, and so nothing new, while a workload is under way."""
     serving, trusting = set(), set()
     for each in workloads:
@@ -161,7 +161,7 @@ def rolled_out_of(workloads: Iterable[Workload]) -> RolledOut:
             serving.add(each.certificate if each.settled else "")
         if each.authority and each.desired:
             trusting.add(each.authority if each.settled else "")
-    return RolledOut(frozenset(serving), frozenset(trusting))
+    return RolledOut(frozenset(serving), frozenset(trusting), busy)
 
 
 class Maker:

@@ -29,6 +29,8 @@ class Connected:
 
     count: int | None = None
     why_not: str = ""
+    busy: bool = False
+    """Whether a run is under way, where it matters to know."""
     asking: bool = False
     """Whether it is being asked for the first time since it, or the operator, was started."""
 
