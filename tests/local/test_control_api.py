@@ -37,6 +37,7 @@ from flower_operator.flower.dialects import IsolationMode, dialect_of
 from flower_operator.flower.releases import Release, parse_release
 from flower_operator.runs.connections import with_connection
 from flower_operator.runs.environments import environment
+from tests.harness.certificates import self_signed_certificate
 from tests.harness.ports import free_port
 from tests.harness.processes import ProcessGroup, ServerProcess
 from tests.local.machine import REPORT_APP
@@ -248,6 +249,7 @@ async def admit(release: str) -> None:
         node_id = await client.register(public(key), "north")
         name = "north" if made.dialect.since >= Release(1, 38) else None
         assert await client.nodes() == [Node(node_id, "registered", public(key), name)]
+        await trusts_no_other(made)
         await made.submit()
         run = await made.until(lambda: the_run_is(client, "running"), "the run does not start")
         assert run.active
@@ -264,6 +266,19 @@ async def admit(release: str) -> None:
         run = await made.until(lambda: the_run_is(client, "finished"), "the run does not end")
         assert (run.sub_status, run.active) == ("completed", False)
         await shut_out(made, client, node_id, key)
+
+
+async def trusts_no_other(made: Stage) -> None:
+    """Neither one of another name nor one that another has vouched for."""
+    own, other = made.authority.read_text(), self_signed_certificate("other")[1].decode()
+    for address, roots in (
+        (made.control.replace("127.0.0.1", "localhost"), own),
+        (made.control, other),
+    ):
+        client = ControlClient(made.dialect, address, 20.0, roots)
+        with pytest.raises(Unreachable, match="CERTIFICATE_VERIFY_FAILED"):
+            await client.nodes()
+        await client.close()
 
 
 async def shut_out(made: Stage, client: ControlClient, node_id: int, key: PrivateKey) -> None:

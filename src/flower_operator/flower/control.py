@@ -20,15 +20,11 @@ MOST_RUNS = 1000
 """The newest runs are asked for, for a SuperLink keeps them all; 1.40 lists 20 unless told."""
 
 Question = Literal["ListNodes", "RegisterNode", "UnregisterNode", "ListRuns"]
-Refused = Literal["key in use", "key invalid", "node unknown"]
+Reason = Literal["key in use", "key invalid", "node unknown"]
 
 # flwr says it by number since 1.33, in these words always, later with a full stop.
-_REFUSED_NUMBERS: dict[object, Refused] = {
-    22: "key invalid",
-    23: "key in use",
-    24: "node unknown",
-}
-_REFUSED_WORDS: dict[str, Refused] = {
+_REASON_OF_CODE: dict[int, Reason] = {22: "key invalid", 23: "key in use", 24: "node unknown"}
+_REASON_OF_WORDS: dict[str, Reason] = {
     "The provided public key is not valid": "key invalid",
     "Public key already in use": "key in use",
     "Node ID not found for account": "node unknown",
@@ -79,7 +75,7 @@ class Run:
 class Refusal:
     """The SuperLink said no. `reason`: None if it is not one of those that are known."""
 
-    reason: Refused | None
+    reason: Reason | None
     message: str
 
 
@@ -157,7 +153,7 @@ def _explain(text: str, otherwise: str) -> Refusal:
         message = str(explanation.get("detail") or explanation.get("public_message") or "")
     message = message.strip().rstrip(".")
     # A list or an object for a code would not do as a key.
-    reason = _REFUSED_NUMBERS.get(code) if isinstance(code, int) else _REFUSED_WORDS.get(message)
+    reason = _REASON_OF_CODE.get(code) if isinstance(code, int) else _REASON_OF_WORDS.get(message)
     return Refusal(reason, message if message and len(message) < 500 else otherwise)
 
 
