@@ -1,6 +1,7 @@
 """Talks to a running SuperLink over its Control API."""
 
 import asyncio
+import ssl
 
 import httpx
 
@@ -17,14 +18,28 @@ class Unreachable(RuntimeError):
 class ControlClient:
     """One SuperLink's Control API, in its release's dialect."""
 
-    def __init__(self, dialect: Dialect, address: str, timeout: float = 5.0) -> None:
+    def __init__(
+        self,
+        dialect: Dialect,
+        address: str,
+        timeout: float = 5.0,
+        root_certificates: str | None = None,
+    ) -> None:
+        """`root_certificates`: the PEM text of all that is trusted; None for no TLS. Raises
+        Unreachable if it is no such text."""
+        if root_certificates is None:
+            # Given one, httpx does not load every CA of the world for nothing.
+            scheme, verify = "http", ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        else:
+            scheme, verify = "https", _trusting(root_certificates)
         self._dialect = dialect
         self._timeout = timeout
         grpc = dialect.control.transport == "gRPC"
         # gRPC is HTTP/2 from the first byte, without an upgrade. The SuperLink is near:
         # proxies of the environment are not for it.
         self._client = httpx.AsyncClient(
-            base_url=f"http://{address}",
+            base_url=f"{scheme}://{address}",
+            verify=verify,
             http1=not grpc,
             http2=grpc,
             timeout=timeout,
@@ -54,3 +69,12 @@ class ControlClient:
 
     async def close(self) -> None:
         await self._client.aclose()
+
+
+def _trusting(root_certificates: str) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    try:
+        context.load_verify_locations(cadata=root_certificates)
+    except (ssl.SSLError, ValueError):
+        raise Unreachable("its root certificates are not PEM") from None
+    return context
