@@ -11,7 +11,7 @@ from tests.cluster.person import FEW_SECONDS, Person, wait_for_text
 from tests.harness.control_plane import ControlPlane
 from tests.harness.kubelet import Kubelet
 from tests.harness.nodes import FATE
-from tests.local.machine import REPORT_APP, RESULT, Machine
+from tests.local.machine import REPORT_APP, RESULT, Machine, secure_federation
 from tests.local.machine import federation as local_federation
 
 pytestmark = pytest.mark.usefixtures("operator")
@@ -162,6 +162,44 @@ def test_config_names_the_command_that_makes_it_work(namespace: Namespace, perso
     )
 
 
+def test_what_a_secure_federation_lets_people_connect_with(
+    namespace: Namespace, person: Person, tmp_path: Path
+) -> None:
+    namespace.apply(manifest("lab", insecure=False))
+    namespace.wait_until_ready("lab")
+    here = ("-n", namespace.name)
+    for command in ("ca", "config"):
+        said = person.flower(command, "lab", *here, status=1)
+        assert said == (
+            "error: lab has no CA yet: there is no ca.crt in ConfigMap lab-ca of namespace "
+            f"{namespace.name}\n"
+        )
+    publish(namespace, "lab", "the bundle\n")
+    assert person.flower("ca", "lab", *here) == "the bundle\n"
+    home = tmp_path / "flwr"
+    person.environment["FLWR_HOME"] = str(home)
+    section = f'address = "127.0.0.1:9093"\nroot-certificates = "{home}/lab-ca.crt"\n'
+    assert person.flower("config", "lab", *here) == (
+        f"# kubectl port-forward -n {namespace.name} service/lab-superlink 9093\n"
+        f"# kubectl flower ca lab -n {namespace.name} > {home}/lab-ca.crt\n"
+        f"[superlink.lab]\n{section}"
+    )
+    assert not home.exists()
+    person.flower("config", "lab", "--write", *here)
+    assert section in (home / "config.toml").read_text()
+    assert (home / "lab-ca.crt").read_text() == "the bundle\n"
+    namespace.apply(manifest("plain"))
+    namespace.wait_until_ready("plain")
+    said = person.flower("ca", "plain", *here, status=1)
+    assert said == "error: plain has insecure: true: it has no certificates\n"
+
+
+def publish(namespace: Namespace, name: str, bundle: str) -> None:
+    """Give a Federation's clients something to trust."""
+    content = f"--from-literal=ca.crt={bundle}"
+    namespace.cluster.kubectl("create", "configmap", f"{name}-ca", content, "-n", namespace.name)
+
+
 def test_errors_are_one_line(namespace: Namespace, person: Person, tmp_path: Path) -> None:
     cluster, here = namespace.cluster, ("-n", namespace.name)
 
@@ -307,6 +345,23 @@ def test_logs_of_several_pods_and_of_one_that_comes_later(
         namespace.delete("lab")
         # Until then the garbage collector must have heard of the CRD, twice a minute.
         assert following.wait(3 * FEW_SECONDS) == 0
+
+
+def test_a_run_goes_through_the_api_server_to_a_secure_superlink(
+    namespace: Namespace, person: Person, kubelet: Kubelet, tmp_path: Path
+) -> None:
+    link = {"image": "flwr/superlink:1.41.0", "podTemplate": ON_KUBELET}
+    here = ("-n", namespace.name)
+    with Machine(tmp_path) as machine:
+        machine.up(secure_federation("real", "1.41.0", "subprocess"))
+        desired = machine.record("real").read_desired()
+        assert desired
+        kubelet.ports[8000] = int(desired.control.rpartition(":")[2])
+        namespace.apply(manifest("lab", superlink=link, insecure=False))
+        publish(namespace, "lab", machine.run("ca", "real").stdout)
+        namespace.wait_until_ready("lab")
+        said = person.flower("run", str(REPORT_APP), "--federation", "lab", *here)
+        assert RESULT.search(said), said
 
 
 def test_a_run_goes_through_the_api_server_to_the_superlink(
