@@ -162,6 +162,34 @@ def test_config_names_the_command_that_makes_it_work(namespace: Namespace, perso
     )
 
 
+def test_what_a_secure_federation_lets_people_connect_with(
+    namespace: Namespace, person: Person, tmp_path: Path
+) -> None:
+    namespace.apply(manifest("lab", insecure=False))
+    namespace.wait_until_ready("lab")
+    here = ("-n", namespace.name)
+    bundle = person.flower("ca", "lab", *here)
+    stored = ("get", "configmap", "lab-ca", *here, "-o", "jsonpath={.data.ca\\.crt}")
+    assert bundle == namespace.cluster.kubectl(*stored).stdout
+    assert bundle.startswith("-----BEGIN CERTIFICATE-----")
+    home = tmp_path / "flwr"
+    person.environment["FLWR_HOME"] = str(home)
+    section = f'address = "127.0.0.1:9093"\nroot-certificates = "{home}/lab-ca.crt"\n'
+    assert person.flower("config", "lab", *here) == (
+        f"# kubectl port-forward -n {namespace.name} service/lab-superlink 9093\n"
+        f"# kubectl flower ca lab -n {namespace.name} > {home}/lab-ca.crt\n"
+        f"[superlink.lab]\n{section}"
+    )
+    assert not home.exists()
+    person.flower("config", "lab", "--write", *here)
+    assert section in (home / "config.toml").read_text()
+    assert (home / "lab-ca.crt").read_text() == bundle
+    namespace.apply(manifest("plain"))
+    namespace.wait_until_ready("plain")
+    said = person.flower("ca", "plain", *here, status=1)
+    assert said == "error: plain has insecure: true: it has no certificates\n"
+
+
 def test_errors_are_one_line(namespace: Namespace, person: Person, tmp_path: Path) -> None:
     cluster, here = namespace.cluster, ("-n", namespace.name)
 

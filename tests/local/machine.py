@@ -134,6 +134,12 @@ def federation(name: str, release: str, isolation: str, **superlink: Any) -> Doc
     }
 
 
+def secure_federation(name: str, release: str, isolation: str) -> Document:
+    document = federation(name, release, isolation)
+    document["spec"]["insecure"] = False
+    return document
+
+
 def expected_reports() -> list[Document]:
     """What the ClientApps of such a Federation must see."""
     common = {

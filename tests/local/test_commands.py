@@ -4,6 +4,7 @@ import os
 import shutil
 import socket
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from flower_operator.flower.releases import Release
 from flower_operator.runs.environments import environment
 from tests.harness.waiting import wait_for
-from tests.local.machine import REPORT_APP, Machine, federation
+from tests.local.machine import REPORT_APP, Document, Machine, federation, secure_federation
 
 
 def test_two_federations_of_different_releases_side_by_side(machine: Machine) -> None:
@@ -42,9 +43,12 @@ def test_two_federations_of_different_releases_side_by_side(machine: Machine) ->
     assert machine.run("down", "--all").stdout == "new ended\n"
 
 
+@pytest.mark.parametrize("described", [federation, secure_federation])
 @pytest.mark.parametrize("release", ["1.25.0", "1.41.0"])
-def test_plain_flwr_run_with_the_written_connection(machine: Machine, release: str) -> None:
-    machine.up(federation("fed", release, "subprocess"))
+def test_plain_flwr_run_with_the_written_connection(
+    machine: Machine, release: str, described: Callable[[str, str, str], Document]
+) -> None:
+    machine.up(described("fed", release, "subprocess"))
     app, home = machine.folder / "app", machine.folder / "flwr-home"
     shutil.copytree(REPORT_APP, app)
     own = machine.environment | {"FLWR_HOME": str(home), "FLWR_TELEMETRY_ENABLED": "0"}
@@ -180,9 +184,6 @@ def test_bad_input_is_told_in_a_line_and_leaves_nothing_running(machine: Machine
     old = federation("old", "1.41.0", "subprocess")
     old["spec"]["supernodes"]["image"] = "flwr/supernode:1.25.0"
     assert "cannot join a SuperLink of 1.41.0" in error("up", "-d", machine.write(old))
-    secure = federation("secure", "1.41.0", "subprocess")
-    secure["spec"]["insecure"] = False
-    assert "secure has insecure: false" in error("up", "-d", machine.write(secure))
     assert "No such file" in error("up", "-d", machine.folder / "absent.yaml")
 
 

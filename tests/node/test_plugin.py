@@ -13,12 +13,15 @@ from tests.node.training import REPORT_APP, result_in
 
 
 @pytest.mark.parametrize("release", RELEASES, ids=str)
+@pytest.mark.parametrize("insecure", [True, False], ids=["insecure", "secure"])
 def test_a_person_looks_runs_and_reads(
-    namespace: Namespace, tmp_path: Path, release: Release
+    namespace: Namespace, tmp_path: Path, release: Release, insecure: bool
 ) -> None:
     person = Person(namespace.cluster.kubeconfig, tmp_path)
     here = ("-n", namespace.name)
-    namespace.apply(federation("fed", str(release), "process"))
+    document = federation("fed", str(release), "process")
+    document["spec"]["insecure"] = insecure
+    namespace.apply(document)
     namespace.wait_until_ready("fed", timeout=120)
     assert person.flower("status", "fed", *here).startswith("fed: ready, 2/2 SuperNodes")
     output = person.flower("run", str(REPORT_APP), "--federation", "fed", *here)

@@ -103,8 +103,6 @@ def test_a_connection_by_hand_is_in_the_form_of_the_release(
 
 
 def test_no_connection_where_it_would_not_work() -> None:
-    with pytest.raises(ClusterError, match="lab has insecure: false"):
-        forwarded(federation(insecure=False))
     with pytest.raises(ClusterError, match="not said yet which Flower release lab runs"):
         forwarded(federation({"conditions": []}))
 

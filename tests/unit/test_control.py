@@ -220,6 +220,12 @@ def test_an_answer_without_end_is_given_up() -> None:
         connected(endless)
 
 
+def test_root_certificates_that_are_none_never_mean_no_tls() -> None:
+    for text in ("", "garbage", "-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n"):
+        with pytest.raises(Unreachable, match="root certificates are not"):
+            ControlClient(HTTP, "127.0.0.1:1", root_certificates=text)
+
+
 def test_an_answer_that_trickles_is_given_up() -> None:
     async def trickle() -> AsyncIterator[bytes]:
         while True:

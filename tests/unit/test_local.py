@@ -2,6 +2,9 @@
 
 import shutil
 import socket
+import time
+import tomllib
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,8 +22,10 @@ from flower_operator.local.federations import LocalError
 from flower_operator.local.ports import PortInUse, Ports
 from flower_operator.local.process import LOOPBACK, Process
 from flower_operator.local.processes import Machine, control_address, left_out, processes
-from flower_operator.local.reasons import explain
+from flower_operator.local.reasons import explain, explain_absence
 from flower_operator.local.state import Desired, ProcessStatus, Status
+from flower_operator.local.supervisor import reminder
+from flower_operator.local.trust import renew_trust
 from flower_operator.runs import environments
 from flower_operator.runs.connections import with_connection
 from flower_operator.runs.environments import nearest
@@ -177,6 +182,11 @@ def test_an_escaped_text_comes_back(text: str) -> None:
             ["ModuleNotFoundError: No module named 'torch'"],
             "the Python package torch is missing",
         ),
+        (
+            1,
+            ["[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed", "Shutting down"],
+            "it does not trust the SuperLink's certificate: look at --root-certificates",
+        ),
         (-9, [], "it was ended by SIGKILL"),
         (3, ["last words", ""], "it ended with status 3: last words"),
         (0, [], "it ended with status 0"),
@@ -184,6 +194,15 @@ def test_an_escaped_text_comes_back(text: str) -> None:
 )
 def test_a_reason_in_plain_words(status: int, tail: list[str], reason: str) -> None:
     assert explain(status, tail).startswith(reason)
+
+
+def test_why_a_supernode_that_runs_does_not_connect() -> None:
+    failed = "Handshake failed with error SSL_ERROR_SSL: CERTIFICATE_VERIFY_FAILED: no issuer"
+    reason = explain_absence(["Starting", failed])
+    assert reason
+    assert "does not trust the SuperLink's certificate" in reason
+    assert explain_absence([failed, "Connection successful after 4 s"]) is None
+    assert explain_absence([]) is None
 
 
 def test_a_connection_is_added_without_losing_anything() -> None:
@@ -197,6 +216,91 @@ def test_a_connection_is_changed_in_place() -> None:
     text = '[superlink.fed]\naddress = "a:1" # old\ninsecure = true\n[other]\nkey = 1\n'
     after = with_connection(text, ("superlink", "fed"), {"address": "b:2", "insecure": True})
     assert after == text.replace("a:1", "b:2")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({"insecure": True}, {"root-certificates": "/ca.crt"}),
+        ({"root-certificates": "/ca.crt"}, {"insecure": True}),
+    ],
+)
+def test_a_connection_is_secure_or_insecure_and_never_both(
+    before: dict[str, Any], after: dict[str, Any]
+) -> None:
+    keys = ("superlink", "fed")
+    text = with_connection("", keys, {"address": "a:1", **before})
+    found = tomllib.loads(with_connection(text, keys, {"address": "a:1", **after}))
+    assert found["superlink"]["fed"] == {"address": "a:1", **after}
+
+
+def test_certificates_and_secrets_are_read_where_they_lie() -> None:
+    versions = {"fed-superlink-tls": "one", "fed-ca": "two", "fed-superexec": "three"}
+    secure = plan(isolation="process", version="1.41.0", insecure=False)
+    found = {each.name: each for each in processes(secure, replace(machine(), versions=versions))}
+    link, node = found["superlink/superlink"], found["default-1/supernode"]
+    folder = "/state/fed/trust"
+    assert value_of(link.command, "--ssl-keyfile") == f"{folder}/fed-superlink-tls/tls.key"
+    assert value_of(node.command, "--root-certificates") == f"{folder}/fed-ca/ca.crt"
+    secret = f"{folder}/fed-superexec/secret"
+    for process in found.values():
+        assert value_of(process.command, "--superexec-auth-secret-file") == secret
+    assert link.mounted == {"fed-superlink-tls": "one", "fed-superexec": "three"}
+    assert node.mounted == {"fed-ca": "two", "fed-superexec": "three"}
+    other = processes(secure, replace(machine(), versions=versions | {"fed-superlink-tls": "new"}))
+    assert [each.name for each in other if each.hash != found[each.name].hash] == [
+        "superlink/superlink"
+    ]
+
+
+def modes(folder: Path) -> dict[str, str]:
+    return {str(path.relative_to(folder)): oct(path.stat().st_mode) for path in folder.rglob("*")}
+
+
+def test_keys_are_for_their_owner_alone_and_kept(tmp_path: Path) -> None:
+    first = renew_trust(tmp_path, "fed", [])
+    found = modes(tmp_path)
+    assert "trust/fed-superlink-tls/tls.key" in found
+    assert set(found.values()) == {"0o40700", "0o100600"}
+    assert first.root_certificates.read_text().startswith("-----BEGIN CERTIFICATE-----")
+    assert first.notices == ()
+    assert renew_trust(tmp_path, "fed", []) == first
+
+
+def test_a_federation_that_outlives_its_certificates_is_told_of(tmp_path: Path) -> None:
+    renewal = renew_trust(tmp_path, "fed", []).due
+    assert 59 < (renewal - time.time()) / 86400 < 61
+    running = replace(desired(), renewal=renewal)
+    assert reminder(running, renewal - 1) == reminder(desired(), renewal) == ""
+    assert "say `up` again" in reminder(running, renewal)
+
+
+def test_a_damaged_key_is_replaced_and_told_of(tmp_path: Path) -> None:
+    first = renew_trust(tmp_path, "fed", [])
+    (tmp_path / "trust/fed-superlink-tls/tls.key").write_bytes(b"\xff")
+    (tmp_path / "trust/fed-superexec/secret").unlink()
+    second = renew_trust(tmp_path, "fed", [])
+    assert second.notices == (
+        "CertificateUnreadable: the SuperLink's certificate: it cannot be read: "
+        "tls.key is not what was written",
+    )
+    changed = {name for name in first.versions if first.versions[name] != second.versions[name]}
+    assert changed == {"fed-superlink-tls", "fed-superexec"}
+    assert set(modes(tmp_path).values()) == {"0o40700", "0o100600"}
+
+
+def test_a_federation_that_runs_trusts_a_new_ca_before_it_serves_from_it(tmp_path: Path) -> None:
+    first = renew_trust(tmp_path, "fed", [])
+    for path in (tmp_path / "trust/fed-ca-key").glob("*.key"):
+        path.unlink()
+    running = [Process("north-0", "supernode", [], {}, mounted=first.versions)]
+    second = renew_trust(tmp_path, "fed", running)
+    assert second.root_certificates.read_text().count("BEGIN") == 2
+    assert second.versions["fed-superlink-tls"] == first.versions["fed-superlink-tls"]
+    restarted = [Process("north-0", "supernode", [], {}, mounted=second.versions)]
+    third = renew_trust(tmp_path, "fed", restarted)
+    assert third.versions["fed-superlink-tls"] != first.versions["fed-superlink-tls"]
+    assert third.versions["fed-ca"] == second.versions["fed-ca"], "SuperNodes need no restart"
 
 
 def test_a_connection_in_an_empty_file() -> None:

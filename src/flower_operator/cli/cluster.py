@@ -9,6 +9,7 @@ import textwrap
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -19,9 +20,11 @@ from ..cluster.errors import ClusterError, explain
 from ..cluster.federations import Federation
 from ..cluster.following import following
 from ..cluster.pods import matching
+from ..cluster.trust import read_bundle
 from ..kube.client import Client
 from ..kube.connection import Connection, ConnectionFault, NoKubeconfig, connect
 from ..kube.errors import ApiError, Unreachable
+from ..runs.connections import certificates_path
 from ..runs.submission import check_app
 from .cluster_table import federation_table, finding_lines, list_table
 from .connection import show_connection
@@ -132,16 +135,36 @@ def run(where: Where, name: str | None, app: Path, options: tuple[str, ...]) -> 
 
 
 def show_config(where: Where, name: str, app: Path | None) -> None:
-    """Printed after the command that makes it lead somewhere, or written for an app."""
+    """Printed after the commands that make it lead somewhere, or written for an app."""
 
-    async def found() -> Federation:
-        async with _federation(where, name) as (_, federation):
-            return federation
+    async def found() -> tuple[Federation, str | None]:
+        async with _federation(where, name) as (client, federation):
+            secure = not federation.spec.insecure
+            return federation, await read_bundle(client, federation) if secure else None
 
-    target, arguments = runs.forwarded(asyncio.run(found()))
+    federation, bundle = asyncio.run(found())
+    target, arguments = runs.forwarded(federation)
     context = f" --context {shlex.quote(where.context)}" if where.context else ""
     click.echo(f"# kubectl{context} {arguments}")
+    if bundle is None:
+        show_connection(target, app)
+        return
+    path = certificates_path(target, app or Path())
+    target = replace(target, root_certificates=str(path))
+    if app is None:
+        place = f"{name} -n {federation.metadata.namespace}{context}"
+        click.echo(f"# kubectl flower ca {place} > {shlex.quote(str(path))}")
     show_connection(target, app)
+    if app is not None:
+        path.write_text(bundle)
+
+
+def show_authority(where: Where, name: str) -> None:
+    async def found() -> str:
+        async with _federation(where, name) as (client, federation):
+            return await read_bundle(client, federation)
+
+    click.echo(asyncio.run(found()), nl=False)
 
 
 def set_suspended(where: Where, name: str, suspended: bool) -> None:

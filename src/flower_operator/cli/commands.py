@@ -153,6 +153,25 @@ def config(name: str, write: bool, app: Path, where: Where) -> None:
 @click.command()
 @NAME
 @somewhere
+def ca(name: str, where: Where) -> None:
+    """Print what clients of a secure Federation must trust.
+
+    Its CA's certificate as PEM; while it is rotated, that of the old and of the new one.
+    """
+    with plain_errors():
+        if own := here(name, where):
+            from . import machine
+
+            machine.show_authority(own)
+        else:
+            from . import cluster
+
+            cluster.show_authority(where, name)
+
+
+@click.command()
+@NAME
+@somewhere
 def suspend(name: str, where: Where) -> None:
     """End a Federation's SuperNodes for a while.
 
@@ -204,6 +223,7 @@ COMMANDS: list[click.Command] = [
     restart,
     run,
     config,
+    ca,
     suspend,
     resume,
     doctor,

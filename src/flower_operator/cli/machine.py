@@ -72,6 +72,13 @@ def show_config(own: Record, app: Path | None) -> None:
     show_connection(_desired(own).target, app)
 
 
+def show_authority(own: Record) -> None:
+    trusted = _desired(own).root_certificates
+    if trusted is None:
+        raise LocalError(f"{own.name} has insecure: true: it has no certificates")
+    click.echo(Path(trusted).read_text(), nl=False)
+
+
 def refuse_suspension(own: Record) -> None:
     raise LocalError(
         f"{own.name} runs on this machine, where it can only be ended: flower-operator down "

@@ -1,6 +1,7 @@
 """Runs submitted to a Federation of a cluster, over a forwarded port."""
 
 import asyncio
+import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -11,9 +12,9 @@ from ..kube.forward import HOST, forward
 from ..runs.connections import Target
 from ..runs.environments import environment
 from ..runs.submission import submit
-from .errors import ClusterError
 from .federations import Federation, list_pods
 from .pods import superlink_pod
+from .trust import read_bundle
 
 
 async def run(
@@ -24,30 +25,25 @@ async def run(
     tell: Callable[[str], None],
 ) -> int:
     """`flwr run` through the API server; its exit status. `tell` hears what takes long or fails."""
-    refuse_secure(federation)
+    bundle = None if federation.spec.insecure else await read_bundle(client, federation)
     pod = superlink_pod(federation.name, await list_pods(client, federation))
     release, dialect = federation.release, federation.dialect
     told = partial(tell, f"installing Flower {release}, once")
     folder = await asyncio.to_thread(environment, release, told)
     namespace = federation.metadata.namespace
-    async with forward(client, namespace, pod, dialect.control.port, tell) as port:
-        target = Target(federation.name, f"{HOST}:{port}", dialect)
-        return await submit(target, folder, app, options)
+    with tempfile.NamedTemporaryFile("w", suffix=".crt") as trusted:
+        trusted.write(bundle or "")
+        trusted.flush()
+        async with forward(client, namespace, pod, dialect.control.port, tell) as port:
+            path = trusted.name if bundle else None
+            target = Target(federation.name, f"{HOST}:{port}", dialect, path)
+            return await submit(target, folder, app, options)
 
 
 def forwarded(federation: Federation) -> tuple[Target, str]:
     """The connection for a port forwarded by hand, and the arguments of kubectl to do so."""
-    refuse_secure(federation)
     dialect, endpoint = federation.dialect, federation.status.endpoints.superlink_service
     port = endpoint.rpartition(":")[2]
     service = f"service/{superlink_name(federation.name)}"
     arguments = f"port-forward -n {federation.metadata.namespace} {service} {port}"
     return Target(federation.name, f"{HOST}:{port}", dialect), arguments
-
-
-def refuse_secure(federation: Federation) -> None:
-    if not federation.spec.insecure:
-        raise ClusterError(
-            f"{federation.name} has insecure: false, and its certificate is not valid for a "
-            "forwarded port; run flwr inside the cluster"
-        )

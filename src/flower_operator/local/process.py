@@ -16,6 +16,8 @@ class Process:
     files: dict[str, str] = field(default_factory=dict)
     """What must be in the file system before it starts."""
     folders: list[str] = field(default_factory=list)
+    mounted: dict[str, str] = field(default_factory=dict)
+    """Versions of the certificates and secrets that it reads when it starts, by object."""
     health: str | None = None
     """An address at which it listens once it is up."""
 

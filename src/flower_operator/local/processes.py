@@ -7,7 +7,7 @@ addresses (every port of a pod becomes a free port of 127.0.0.1).
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from ..flower.releases import Release
 from ..render import Plan
 from .expansion import expand
 from .process import LOOPBACK, Process
+from .trust import trust_folder
 
 Object = dict[str, Any]
 
@@ -44,6 +45,8 @@ class Machine:
     """The port of 127.0.0.1 that stands for a port of a pod."""
     environment_of: Callable[[Release], Path]
     """The virtual environment with a Flower release."""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """Of the certificates and secrets that lie in the state folder, by object."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +125,7 @@ def _process(plan: Plan, machine: Machine, pod: _Pod, container: Object) -> Proc
         environment=variables,
         files=mounts.files,
         folders=sorted(set(mounts.folders.values()) - mounts.files.keys()),
+        mounted=mounts.versions,
         health=_following(arguments, dialect_of(pod.release_of[name]).health),
     )
 
@@ -170,6 +174,7 @@ class _Mounts:
     folders: dict[str, str]
     """Mount path to the path that stands for it."""
     files: dict[str, str]
+    versions: dict[str, str]
 
     def localize(self, text: str) -> str:
         flag, equals, path = text.partition("=") if text.startswith("--") else ("", "", text)
@@ -181,7 +186,7 @@ class _Mounts:
 
 def _mounts(plan: Plan, machine: Machine, pod: _Pod, container: Object) -> _Mounts:
     volumes = {volume["name"]: volume for volume in pod.spec.get("volumes", [])}
-    result = _Mounts({}, {})
+    result = _Mounts({}, {}, {})
     for mount in container.get("volumeMounts", []):
         volume = volumes.get(mount["name"], {"name": mount["name"]})
         root = _volume_folder(machine, pod, volume)
@@ -189,6 +194,8 @@ def _mounts(plan: Plan, machine: Machine, pod: _Pod, container: Object) -> _Moun
             mount.get("subPathExpr", ""), {"FLOWER_INDEX": str(pod.index)}
         )
         result.folders[mount["mountPath"]] = str(root / below)
+        if (source := _source(volume)) in machine.versions:
+            result.versions[source] = machine.versions[source]
         for file, text in _config_files(plan, volume).items():
             if below in ("", file):
                 result.files[str(root / file)] = text
@@ -201,12 +208,21 @@ def _volume_folder(machine: Machine, pod: _Pod, volume: Object) -> Path:
     if "persistentVolumeClaim" in volume:
         claim: str = volume["persistentVolumeClaim"]["claimName"]
         return machine.folder / "claims" / claim
+    if (source := _source(volume)) in machine.versions:
+        return trust_folder(machine.folder) / source
     name: str = volume["name"]
     return machine.folder / "volumes" / pod.name / name
 
 
+def _source(volume: Object) -> str:
+    """The Secret or ConfigMap that a volume shows, by name."""
+    secret, config_map = volume.get("secret", {}), volume.get("configMap", {})
+    name: str = secret.get("secretName") or config_map.get("name") or ""
+    return name
+
+
 def _config_files(plan: Plan, volume: Object) -> dict[str, str]:
-    name = volume.get("configMap", {}).get("name")
+    name = _source(volume)
     for each in plan.objects:
         if each["kind"] == "ConfigMap" and each["metadata"]["name"] == name:
             files: dict[str, str] = each["data"]

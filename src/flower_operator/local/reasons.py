@@ -3,7 +3,12 @@
 import re
 import signal
 
+_UNTRUSTED = (
+    r"CERTIFICATE_VERIFY_FAILED",
+    "it does not trust the SuperLink's certificate: look at --root-certificates",
+)
 _PATTERNS = (
+    _UNTRUSTED,
     (r"[Aa]ddress already in use|Failed to bind|Port in server address", "its port is in use"),
     (r"unrecognized arguments: (.+)", "it does not know the arguments {0}: look at extraArgs"),
     (r"error: argument (.+)", "it refuses the argument {0}"),
@@ -29,6 +34,13 @@ def explain(status: int, tail: list[str]) -> str:
         return f"it was ended by {_signal_name(-status)}"
     last = next((line.strip() for line in reversed(tail) if line.strip()), "")
     return f"it ended with status {status}" + (f": {last}" if last else "")
+
+
+def explain_absence(tail: list[str]) -> str | None:
+    """Why a SuperNode that runs does not connect, if that is known: some try for ever."""
+    pattern, words = _UNTRUSTED
+    since = "\n".join(tail).rpartition("Connection successful")[2]
+    return words if re.search(pattern, since) else None
 
 
 def _signal_name(number: int) -> str:

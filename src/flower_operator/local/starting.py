@@ -20,6 +20,7 @@ from .ports import Ports
 from .process import LOOPBACK
 from .processes import Machine, control_address, left_out, processes
 from .state import Desired, Record, allocation, known, record
+from .trust import Trust, renew_trust
 
 LEAST_BYTES = 200 * 1024 * 1024
 MOST_SUPERNODES = 1000
@@ -42,14 +43,16 @@ def start(
     except InvalidFederation as error:
         raise LocalError("\n".join(map(str, error.problems))) from None
     own = record(federation.name)
-    _refuse_secure(federation)
     _refuse_too_many(federation, options)
     _refuse_missing_gpus(federation)
     _refuse_full_disk(own.folder)
     _install(plan, options, tell)
     with allocation():
-        own.write_desired(_desired(federation.name, plan, own, options))
+        before = own.read_desired()
+        trust = _trust(federation, own, before)
+        own.write_desired(_desired(federation.name, plan, own, options, before, trust))
     notices = (*plan.notices, *_executor_notices(federation), *_container_notices(plan))
+    notices += trust.notices if trust else ()
     if own.is_running():
         own.signal(SIGHUP)
         return Started(own, notices, None)
@@ -68,8 +71,21 @@ def _install(plan: Plan, options: Options, tell: Callable[[str], None]) -> None:
         environment(release, partial(tell, f"installing Flower {release}, once"))
 
 
-def _desired(name: str, plan: Plan, own: Record, options: Options) -> Desired:
-    before = own.read_desired()
+def _trust(federation: Federation, own: Record, before: Desired | None) -> Trust | None:
+    if federation.spec.insecure:
+        return None
+    running = before.processes if before and own.is_running() else []
+    return renew_trust(own.folder, federation.name, running)
+
+
+def _desired(
+    name: str,
+    plan: Plan,
+    own: Record,
+    options: Options,
+    before: Desired | None,
+    trust: Trust | None,
+) -> Desired:
     others = [each.read_desired() for each in known() if each.name != own.name]
     ports = Ports(
         before.ports if before else {},
@@ -84,6 +100,7 @@ def _desired(name: str, plan: Plan, own: Record, options: Options) -> Desired:
         nodes=_node_names(options.nodes),
         port_of=ports.port_of,
         environment_of=lambda release: options.environment or environment(release),
+        versions=trust.versions if trust else {},
     )
     found = processes(plan, machine)
     return Desired(
@@ -96,6 +113,8 @@ def _desired(name: str, plan: Plan, own: Record, options: Options) -> Desired:
         ports=ports.given,
         environment=str(machine.environment_of(plan.releases.superlink)),
         restarts=before.restarts if before else {},
+        root_certificates=str(trust.root_certificates) if trust else None,
+        renewal=trust.due if trust else None,
     )
 
 
@@ -141,14 +160,6 @@ def _executor_notices(federation: Federation) -> list[str]:
 def _container_notices(plan: Plan) -> list[str]:
     names = left_out(plan)
     return [f"container {name} is not one of Flower's and does not run here" for name in names]
-
-
-def _refuse_secure(federation: Federation) -> None:
-    if not federation.spec.insecure:
-        raise LocalError(
-            f"{federation.name} has insecure: false, and up makes no certificates; "
-            "set insecure: true to run it here, where all traffic stays on this machine"
-        )
 
 
 def _refuse_too_many(federation: Federation, options: Options) -> None:

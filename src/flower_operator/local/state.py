@@ -34,6 +34,10 @@ class Desired:
     """The virtual environment whose `flwr` submits runs."""
     restarts: dict[str, int] = field(default_factory=dict)
     """How often a restart was asked for, by process."""
+    root_certificates: str | None = None
+    """The file of what a client must trust; None without TLS."""
+    renewal: float | None = None
+    """When certificates are due, in seconds since the epoch."""
 
     @property
     def dialect(self) -> Dialect:
@@ -41,7 +45,7 @@ class Desired:
 
     @property
     def target(self) -> Target:
-        return Target(self.name, self.control, self.dialect)
+        return Target(self.name, self.control, self.dialect, self.root_certificates)
 
 
 @dataclass

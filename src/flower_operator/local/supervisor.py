@@ -13,19 +13,19 @@ import os
 import signal
 import sys
 import time
-from collections import deque
 from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .process import Process
-from .reasons import explain
+from .reasons import explain, explain_absence
 from .state import Desired, ProcessStatus, Record, Status
 
 if TYPE_CHECKING:
     from ..control import ControlClient
 
 SUPERLINK = "superlink"
+SUPERNODE = "supernode"
 GRACE_SECONDS = 10.0
 FIRST_BACKOFF, LONGEST_BACKOFF = 0.5, 30.0
 STABLE_SECONDS = 20.0
@@ -33,6 +33,9 @@ STABLE_SECONDS = 20.0
 FAILING = 3
 """Crashes in a row after which a process counts as failing."""
 TAIL_LINES = 12
+TAIL_BYTES = 16 << 10
+LOOK_SECONDS = 3.0
+"""Between looks for why a SuperNode does not connect."""
 
 # Ends the process groups that are left when the supervisor is gone, even by SIGKILL: its
 # standard input is a pipe that only the supervisor holds.
@@ -79,7 +82,7 @@ class Managed:
                 self._crashes = 0
             self._crashes += 1
             self.status.restarts += 1
-            self.status.reason = explain(status, self._tail())
+            self.status.reason = explain(status, self.tail())
             self._set("failing" if self._crashes >= FAILING else "restarting")
             await self._unless_stopping(asyncio.sleep(backoff_after(self._crashes)))
         self._set("stopped")
@@ -147,9 +150,11 @@ class Managed:
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
 
-    def _tail(self) -> list[str]:
-        with self._supervisor.record.log_of(self.spec.name).open(errors="replace") as log:
-            return list(deque(log, TAIL_LINES))
+    def tail(self) -> list[str]:
+        with self._supervisor.record.log_of(self.spec.name).open("rb") as log:
+            log.seek(max(0, log.seek(0, os.SEEK_END) - TAIL_BYTES))
+            text = log.read().decode(errors="replace")
+        return text.splitlines(keepends=True)[-TAIL_LINES:]
 
     def _set(self, state: str) -> None:
         self.status.state = state
@@ -164,6 +169,7 @@ class Supervisor:
         self._status = Status(started=time.time())
         self._wake = asyncio.Event()
         self._stop = asyncio.Event()
+        self._looked = time.monotonic()
         self._guardian: asyncio.subprocess.Process | None = None
 
     async def run(self, attached: bool) -> None:
@@ -217,7 +223,12 @@ class Supervisor:
             # Imported while the SuperLink starts, which takes longer.
             from ..control import ControlClient
 
-            client = ControlClient(desired.dialect, desired.control)
+            trusted = desired.root_certificates
+            client = ControlClient(
+                desired.dialect,
+                desired.control,
+                root_certificates=Path(trusted).read_text() if trusted else None,
+            )
             try:
                 await self._observe(desired, digest, client)
             finally:
@@ -262,11 +273,31 @@ class Supervisor:
         status = self._status
         try:
             status.connected = await client.connected()
-            status.message = ""
+            missing = status.connected < desired.supernodes
+            status.message = self._absence(status) if missing else reminder(desired, time.time())
         except ControlError as error:
             status.connected, status.message = None, f"the SuperLink does not answer: {error}"
         running = all(managed.status.state == "running" for managed in self._managed.values())
         status.ready = running and (status.connected or 0) >= desired.supernodes
+
+    def _absence(self, status: Status) -> str:
+        """What a SuperNode that is not connected says of it; now and then, to read no logs in
+        vain while all of them start."""
+        if time.monotonic() - self._looked < LOOK_SECONDS:
+            return status.message
+        self._looked = time.monotonic()
+        for managed in self._managed.values():
+            runs = managed.status.state == "running" and managed.spec.container == SUPERNODE
+            if runs and (reason := explain_absence(managed.tail())):
+                return f"{managed.spec.name}: {reason}"
+        return ""
+
+
+def reminder(desired: Desired, now: float) -> str:
+    """Certificates are renewed by a command, and a Federation may run for longer than they do."""
+    if desired.renewal is None or now < desired.renewal:
+        return ""
+    return f"its certificates are due: say `up` again to renew them, which restarts {SUPERLINK}"
 
 
 def backoff_after(crashes: int) -> float:

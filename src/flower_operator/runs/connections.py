@@ -11,6 +11,9 @@ from tomlkit.items import Table
 
 from ..flower.dialects import Dialect
 
+INSECURE = "insecure"
+ROOT_CERTIFICATES = "root-certificates"
+
 
 class RunError(RuntimeError):
     """What a user asked for cannot be run; the text says why and what to do."""
@@ -23,6 +26,8 @@ class Target:
     name: str
     address: str
     dialect: Dialect
+    root_certificates: str | None = None
+    """An absolute path to what `flwr run` must trust; None for no TLS."""
 
     @property
     def in_app(self) -> bool:
@@ -38,7 +43,9 @@ class Target:
 
     @property
     def connection(self) -> dict[str, Any]:
-        return {"address": self.address, "insecure": True}
+        trusted = self.root_certificates
+        security = {ROOT_CERTIFICATES: trusted} if trusted else {INSECURE: True}
+        return {"address": self.address, **security}
 
 
 def connection_text(target: Target) -> str:
@@ -55,6 +62,11 @@ def connection_path(target: Target, app: Path) -> Path:
         return app / "pyproject.toml"
     home = os.environ.get("FLWR_HOME") or Path.home() / ".flwr"
     return Path(home) / "config.toml"
+
+
+def certificates_path(target: Target, app: Path) -> Path:
+    """Where to keep what is trusted, for a connection that does not say: beside it."""
+    return connection_path(target, app).absolute().parent / f"{target.name}-ca.crt"
 
 
 def write_connection(target: Target, app: Path) -> Path:
@@ -84,6 +96,9 @@ def with_connection(text: str, keys: tuple[str, ...], values: dict[str, Any]) ->
         place = place[key]
     own = place.get(keys[-1])
     table: Any = own if isinstance(own, Table) else tomlkit.table()
+    # flwr refuses both at once.
+    for key in {INSECURE, ROOT_CERTIFICATES} - values.keys():
+        table.pop(key, None)
     for key, value in values.items():
         table[key] = value
     if own is not table:

@@ -17,6 +17,8 @@ from .layout import BUNDLE_FILE, Files, Part, Stored, authority_key_file
 from .records import authorities_files, bundle_files, read_state, secret_files, split_bundle
 
 SECRET_BYTES = 32
+MOST_STEPS = 20
+"""Many more than there are from nothing to the end of a rotation."""
 
 
 @dataclass(frozen=True)
@@ -94,11 +96,14 @@ def settle(
 ) -> tuple[Stored, list[tuple[Decision, Change]], Decision]:
     """Every step that can be taken now, in order, and the decision to keep what is then there."""
     taken: list[tuple[Decision, Change]] = []
-    while (decision := decide(read_state(stored), wanted, now, rolled_out)).step is not Step.KEEP:
+    while len(taken) < MOST_STEPS:
+        decision = decide(read_state(stored), wanted, now, rolled_out)
+        if decision.step is Step.KEEP:
+            return stored, taken, decision
         change = perform(Task(decision, stored, federation, namespace, wanted.names, now))
         stored = apply(change, stored)
         taken.append((decision, change))
-    return stored, taken, decision
+    raise RuntimeError(f"no end after {MOST_STEPS} steps, the last of them {decision}")
 
 
 def make_secret(entropy: bytes, now: datetime) -> Change:

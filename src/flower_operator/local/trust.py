@@ -1,0 +1,105 @@
+"""The certificates and the secret of a secure Federation, in files that only their owner reads."""
+
+import secrets
+import shutil
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from ..trust.decisions import RolledOut, Step, Wanted, decide_secret
+from ..trust.layout import BUNDLE_FILE, Files, Part, Stored
+from ..trust.names import LOCAL
+from ..trust.records import read_secret, read_state
+from ..trust.steps import SECRET_BYTES, make_secret, settle
+from .process import Process
+
+NAMESPACE = "this-machine"
+# Whoever connects reads the bundle where it lies, so that none has an old copy of it.
+OVERLAP = timedelta()
+
+
+@dataclass(frozen=True)
+class Trust:
+    versions: dict[str, str]
+    """Of each object that processes mount, by its name: another takes a restart."""
+    root_certificates: Path
+    due: float
+    """When to renew the next of them, in seconds since the epoch."""
+    notices: tuple[str, ...]
+    """What was renewed, and why."""
+
+
+def trust_folder(folder: Path) -> Path:
+    return folder / "trust"
+
+
+def renew_trust(folder: Path, federation: str, running: Iterable[Process]) -> Trust:
+    """Make what is missing, renew what is due, below the Federation's folder."""
+    now = datetime.now(UTC)
+    objects = {part: trust_folder(folder) / part.object_name(federation) for part in Part}
+    before = Stored(
+        _read(objects[Part.AUTHORITIES]), _read(objects[Part.BUNDLE]), _read(objects[Part.SERVER])
+    )
+    wanted = Wanted(LOCAL, overlap=OVERLAP)
+    started_with = _rolled_out(federation, running)
+    stored, taken, last = settle(before, wanted, federation, NAMESPACE, now, started_with)
+    for _, change in taken:
+        _write(objects[change.part], change.files)
+    secret = _read(objects[Part.SUPEREXEC])
+    decision = decide_secret(secret, now)
+    if decision.step is Step.MAKE_SECRET:
+        secret = make_secret(secrets.token_bytes(SECRET_BYTES), now).files
+        _write(objects[Part.SUPEREXEC], secret)
+        decision = decide_secret(secret, now)
+    new = not before.authorities
+    return Trust(
+        _versions(federation, stored, secret),
+        objects[Part.BUNDLE] / BUNDLE_FILE,
+        min(each.again.timestamp() for each in (last, decision) if each.again),
+        () if new else tuple(f"{each.reason}: {each.message}" for each, _ in taken),
+    )
+
+
+def _rolled_out(federation: str, running: Iterable[Process]) -> RolledOut:
+    server, bundle = Part.SERVER.object_name(federation), Part.BUNDLE.object_name(federation)
+    versions = [each.mounted for each in running]
+    return RolledOut(
+        serving=frozenset(each[server] for each in versions if server in each),
+        trusting=frozenset(each[bundle] for each in versions if bundle in each),
+    )
+
+
+def _versions(federation: str, stored: Stored, secret: Files) -> dict[str, str]:
+    state, shared = read_state(stored), read_secret(secret)
+    assert state.certificate
+    assert state.newest
+    assert shared
+    return {
+        Part.SERVER.object_name(federation): state.certificate.identity,
+        Part.BUNDLE.object_name(federation): state.newest.identity,
+        Part.SUPEREXEC.object_name(federation): shared.identity,
+    }
+
+
+def _read(folder: Path) -> Files:
+    try:
+        return {path.name: path.read_text(errors="replace") for path in sorted(folder.iterdir())}
+    except FileNotFoundError:
+        return {}
+
+
+def _write(folder: Path, files: Files) -> None:
+    """In place of what was there. A command that is ended halfway leaves what its own record
+    does not fit, and the next one makes it anew."""
+    for private in (folder.parent, folder):
+        private.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for name, text in files.items():
+        new = folder / f".{name}"
+        new.unlink(missing_ok=True)
+        new.touch(mode=0o600)
+        new.write_text(text)
+        new.replace(folder / name)
+    for path in folder.iterdir():
+        if path.name not in files:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()

@@ -1,0 +1,148 @@
+"""Federations with TLS on this machine: real training, and who is kept out."""
+
+import json
+import os
+import signal
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from flower_operator.flower.dialects import dialect_of
+from flower_operator.flower.releases import parse_release
+from flower_operator.local.state import Desired
+from flower_operator.local.trust import renew_trust
+from flower_operator.runs.environments import environment
+from tests.harness.ports import free_port
+from tests.harness.waiting import wait_for
+from tests.local.machine import Document, Machine, federation, secure_federation
+
+RELEASES = ["1.25.0", "1.29.0", "1.34.0", "1.36.0", "1.37.0", "1.41.0"]
+UNTRUSTED = "south-0/supernode: it does not trust the SuperLink's certificate"
+
+
+def desired(machine: Machine, name: str) -> Desired:
+    found = machine.record(name).read_desired()
+    assert found
+    return found
+
+
+def trust_of(machine: Machine, name: str, kind: str) -> Path:
+    return machine.record(name).folder / "trust" / f"{name}-{kind}"
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_training_over_tls_in_both_isolations(machine: Machine, release: str) -> None:
+    def train(isolation: str) -> Document:
+        machine.up(secure_federation(isolation, release, isolation))
+        return machine.result_of(isolation)
+
+    with ThreadPoolExecutor() as pool:
+        results = list(pool.map(train, ["process", "subprocess"]))
+    for result in results:
+        assert result["model"] == [0.5, 0.5, 0.5]
+    for name in ("process", "subprocess"):
+        assert not leaks(machine, name)
+
+
+def leaks(machine: Machine, name: str) -> list[str]:
+    """Where a private key or a secret is that should not be."""
+    files = [*trust_of(machine, name, "ca-key").glob("*.key")]
+    files.append(trust_of(machine, name, "superlink-tls") / "tls.key")
+    private = [path.read_text().splitlines()[1].encode() for path in files]
+    private.append((trust_of(machine, name, "superexec") / "secret").read_bytes())
+    kept = machine.record(name).folder / "trust"
+    places = [path for path in machine.folder.rglob("*") if kept not in path.parents]
+    for pid in machine.processes():
+        places += [Path(f"/proc/{pid}/cmdline"), Path(f"/proc/{pid}/environ")]
+    return [str(path) for path in places if any(each in _content(path) for each in private)]
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:  # a folder, or a process that has just ended
+        return b""
+
+
+@pytest.mark.parametrize("release", ["1.25.0", "1.41.0"])
+def test_supernodes_that_trust_another_ca_or_none_stay_out_and_say_so(
+    machine: Machine, release: str
+) -> None:
+    document = secure_federation("fed", release, "subprocess")
+    machine.up(document)
+    try_without_tls(machine, release)
+    assert "fed: ready, 2/2 SuperNodes connected" in machine.run("status", "fed").stdout
+    other = renew_trust(machine.folder / "other", "other", []).root_certificates
+    pool = document["spec"]["supernodes"]["pools"][1]
+    pool["volumes"] = [{"name": "other", "hostPath": {"path": str(other.parent)}}]
+    pool["volumeMounts"] = [{"name": "other", "mountPath": "/other"}]
+    pool["extraArgs"] = ["--root-certificates", "/other/ca.crt"]
+    # Old releases try for ever; new ones end.
+    timeout, reason = ("15", UNTRUSTED)
+    if release == "1.41.0":
+        timeout, reason = ("60", "south-0/supernode keeps failing: it does not trust")
+    said = machine.run("up", "-d", "--timeout", timeout, machine.write(document), check=False)
+    assert reason in said.stderr
+    assert UNTRUSTED in machine.run("status", "fed", check=False).stdout
+    pool["extraArgs"] = ["--insecure"]
+    said = machine.run("up", "-d", "--timeout", "60", machine.write(document), check=False)
+    assert "south-0/supernode keeps failing" in said.stderr
+    assert "Conflicting options" in said.stderr
+
+
+def try_without_tls(machine: Machine, release: str) -> None:
+    """A SuperNode started by hand, which tries in vain."""
+    port, log = free_port(), machine.folder / "plain.log"
+    found = parse_release(release)
+    assert found
+    command = [str(environment(found) / "bin" / "flower-supernode"), "--insecure"]
+    command += ["--isolation", "process", "--superlink", desired(machine, "fed").fleet]
+    command += replace(dialect_of(found).clientappio, port=port).listen("127.0.0.1")
+    with log.open("wb") as output:
+        plain = subprocess.Popen(
+            command,
+            stdout=output,
+            stderr=output,
+            env=machine.environment | {"FLWR_HOME": str(machine.folder / "plain-home")},
+            start_new_session=True,
+        )
+    try:
+        wait_for(
+            lambda: log.read_text().count("Connection attempt failed") >= 3,
+            lambda: f"it does not fail: {log.read_text()}{machine.logs()}",
+            timeout=60,
+        )
+    finally:
+        os.killpg(plain.pid, signal.SIGKILL)
+        plain.wait()
+
+
+def test_certificates_are_renewed_when_it_is_time_and_only_then(machine: Machine) -> None:
+    document = secure_federation("fed", "1.41.0", "subprocess")
+    assert "note: " not in machine.up(document).stderr
+    before = {each.name: each.hash for each in desired(machine, "fed").processes}
+    bundle = machine.run("ca", "fed").stdout
+    machine.up(document)
+    assert {each.name: each.hash for each in desired(machine, "fed").processes} == before
+    record = trust_of(machine, "fed", "superlink-tls") / "record.json"
+    content = json.loads(record.read_text())
+    content["notBefore"] = (datetime.now(UTC) - timedelta(days=365)).isoformat()
+    record.write_text(json.dumps(content))
+    assert "note: CertificateDue: the SuperLink's certificate: " in machine.up(document).stderr
+    after = {each.name: each.hash for each in desired(machine, "fed").processes}
+    assert {name for name in before if before[name] != after[name]} == {"superlink/superlink"}
+    assert machine.run("ca", "fed").stdout == bundle
+    assert machine.result_of("fed")["model"] == [0.5, 0.5, 0.5]
+
+
+def test_a_federation_without_tls_has_no_ca(machine: Machine) -> None:
+    machine.up(federation("fed", "1.41.0", "subprocess"))
+    said = machine.run("ca", "fed", check=False)
+    assert (said.returncode, said.stderr) == (
+        1,
+        "error: fed has insecure: true: it has no certificates\n",
+    )
