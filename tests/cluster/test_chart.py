@@ -375,9 +375,7 @@ def test_the_operator_may_do_what_is_listed_and_no_more(plane: ControlPlane) -> 
         assert own_rights(plane, "north") == listed(MANAGER, METRICS)
         assert own_rights(plane, NAMESPACE) == listed(MANAGER, METRICS, LEADER_ELECTION)
         for verb, group, resource in [
-            ("get", "", "secrets"),
-            ("list", "", "secrets"),
-            ("patch", "", "secrets"),
+            ("deletecollection", "", "secrets"),
             ("create", "", "pods"),
             ("patch", "", "pods"),
             ("get", "", "pods/log"),

@@ -92,10 +92,16 @@ def test_what_is_in_its_place_is_named(superlink: Document, said: str) -> None:
 
 
 def test_without_it_the_loss_is_told() -> None:
-    assert LOSES in plan().notices
-    assert LOSES not in plan(**persistent()).notices
+    assert LOSES in notices()
+    assert LOSES not in notices(**persistent())
     for arguments in (["--database", "/x"], ["--database=/x"]):
-        assert LOSES not in plan(superlink={"extraArgs": arguments}).notices
+        assert LOSES not in notices(superlink={"extraArgs": arguments})
+    assert plan().notices == (), "nobody has to act on it beforehand"
+
+
+def notices(**fields: Any) -> tuple[str, ...]:
+    federation, facts = parse(document(**fields)), Facts()
+    return outline_of(federation, render(federation, facts), facts).notices
 
 
 @pytest.mark.parametrize(

@@ -83,6 +83,7 @@ def persistence_problems(
 
 
 def persistence_notices(federation: Federation, dialect: Dialect) -> list[str]:
+    """For the status on a cluster, where pods come and go; nobody has to act on it beforehand."""
     superlink = federation.spec.superlink
     if superlink.persistence or _has_flag(superlink.extra_args, dialect.database):
         return []

@@ -11,7 +11,7 @@ from .executor import Tasks, task_notices, task_problems
 from .facts import Facts
 from .network import network_notices, network_policies, network_problems
 from .node_config import node_config_notices, node_config_problems
-from .persistence import claims, persistence_notices, persistence_problems
+from .persistence import claims, persistence_problems
 from .pods import template_problems
 from .releases import Releases, find_releases
 from .superlink import superlink_objects, superlink_tasks
@@ -58,7 +58,6 @@ def render(federation: Federation, facts: Facts) -> Plan:
     notices = [*releases.notices, *_notices(federation)]
     notices += [each for one in launching for each in one.notices()]
     notices += network_notices(federation, releases)
-    notices += persistence_notices(federation, releases.superlink_dialect)
     # Policies first: no pod is to run before it is shut off.
     policies = network_policies(federation, facts, releases)
     return Plan((*policies, *superlink, *nodes), releases, tuple(notices))

@@ -6,6 +6,7 @@ from ..api.rules import pool_name, superlink_name
 from ..api.types import Federation, Mode
 from ..render import Facts, Plan
 from ..render.metadata import namespace_of
+from ..render.persistence import persistence_notices
 from ..render.secrets import superexec_secret
 from ..render.superlink import control_address
 from ..trust.names import server_names
@@ -66,7 +67,10 @@ def outline_of(federation: Federation, plan: Plan, facts: Facts) -> Outline:
         endpoint=control_address(federation, facts),
         release=str(plan.releases.superlink),
         pools=pools,
-        notices=plan.notices,
+        notices=(
+            *plan.notices,
+            *persistence_notices(federation, plan.releases.superlink_dialect),
+        ),
         suspended=spec.suspend,
         secure=not spec.insecure,
         launches_pods=spec.superlink.executor == "kubernetes",
