@@ -10,6 +10,9 @@ from typing import Any, Self
 from flower_operator.api.manifest import parse
 from flower_operator.operator.desired import CHILDREN, FEDERATION
 from flower_operator.render import Facts, render
+from flower_operator.render.facts import Identities
+from flower_operator.trust.layout import Part, Stored, decode_secret
+from flower_operator.trust.records import read_secret, read_state
 from tests.harness.control_plane import ControlPlane
 from tests.harness.waiting import wait_for
 
@@ -93,10 +96,11 @@ class Namespace:
         return patched
 
     def children(self) -> dict[tuple[str, str], Document]:
-        """Everything there is of the kinds that Federations are made of."""
+        """Everything there is of the kinds that Federations are made of, certificates aside."""
         found = {}
         for kind, resource in CHILDREN.items():
-            for each in self.cluster.request("GET", resource.path(self.name))[1]["items"]:
+            path = f"{resource.path(self.name)}?labelSelector=flower.flwr.ai/component!=trust"
+            for each in self.cluster.request("GET", path)[1]["items"]:
                 if (kind, each["metadata"]["name"]) not in OF_EVERY_NAMESPACE:
                     # A list names the kind of its items once for all.
                     whole = {"apiVersion": resource.api_version, "kind": kind, **each}
@@ -160,7 +164,7 @@ class Namespace:
         wanted = {
             (each["kind"], each["metadata"]["name"]): each
             for document in documents
-            for each in rendered(document, self.name)
+            for each in rendered(document, self.name, self.identities(document))
         }
         there = self.children()
         found = [f"{kind} {name} is missing" for kind, name in wanted.keys() - there.keys()]
@@ -171,6 +175,26 @@ class Namespace:
             elif not self._would_stay(wanted[key], there[key]):
                 found.append(f"{key[0]} {key[1]} differs")
         return found
+
+    def identities(self, document: Document) -> Identities | None:
+        """What the pods of a secure Federation are to be started with."""
+        if document["spec"].get("insecure", True):
+            return None
+        files = {part: self._files(part, document["metadata"]["name"]) for part in Part}
+        stored = Stored(files[Part.AUTHORITIES], files[Part.BUNDLE], files[Part.SERVER])
+        state, secret = read_state(stored), read_secret(files[Part.SUPEREXEC])
+        assert state.certificate
+        assert state.newest
+        return Identities(
+            state.certificate.identity, state.newest.identity, secret.identity if secret else None
+        )
+
+    def _files(self, part: Part, federation: str) -> dict[str, str]:
+        kind = "secrets" if part.is_secret else "configmaps"
+        path = f"/api/v1/namespaces/{self.name}/{kind}/{part.object_name(federation)}"
+        status, answer = self.cluster.request("GET", path)
+        data: dict[str, str] = answer["data"] if status == 200 else {}
+        return decode_secret(data) if part.is_secret else data
 
     def _would_stay(self, wanted: Document, there: Document) -> bool:
         """Whether applying what is wanted would change nothing, by the API server's judgement."""
@@ -183,8 +207,11 @@ class Namespace:
         return status == 200 and same and labels[0] == labels[1]
 
 
-def rendered(document: Document, namespace: str) -> list[Document]:
-    return list(render(parse(document), Facts(namespace=namespace)).objects)
+def rendered(
+    document: Document, namespace: str, identities: Identities | None = None
+) -> list[Document]:
+    facts = Facts(namespace=namespace, identities=identities)
+    return list(render(parse(document), facts).objects)
 
 
 def condition(federation: Document, kind: str) -> Document:
