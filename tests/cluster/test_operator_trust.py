@@ -82,10 +82,23 @@ def test_a_federation_at_rest_is_left_alone(
 ) -> None:
     namespace.apply(secure())
     namespace.wait_until_ready("lab")
-    writes, looks = operator.writes(namespace.cluster.token), reconciles(namespace, operator)
+    versions, looks = versions_of(namespace), reconciles(namespace, operator)
     namespace.apply(secure() | {"metadata": {"name": "lab", "labels": {"looked-at": "yes"}}})
     wait_until(lambda: reconciles(namespace, operator) > looks, "nobody looked at it")
-    assert operator.writes(namespace.cluster.token) == writes
+    assert versions_of(namespace) == versions
+
+
+def versions_of(namespace: Namespace) -> dict[str, str]:
+    """Of all that the operator made."""
+    found = [stored(namespace, "secrets", name) for name in SECRETS]
+    found += [stored(namespace, "configmaps", "lab-ca"), *namespace.children().values()]
+    return {
+        each["metadata"]["name"] + each.get("kind", ""): each["metadata"]["generation"]
+        if "generation" in each["metadata"]
+        else each["metadata"]["resourceVersion"]
+        for each in found
+        if each
+    }
 
 
 def reconciles(namespace: Namespace, operator: OperatorProcess) -> float:

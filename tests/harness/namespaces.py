@@ -80,6 +80,19 @@ class Enclosure:
             raise RuntimeError(f"{command[0]} failed: {done.stderr}")
         return done.stdout
 
+    def crash(self, server: ServerProcess) -> ServerProcess:
+        """Kill a server and start it again, when what it held is free."""
+        pid = server.process.pid
+        inner = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        server.process.kill()
+        server.process.wait()
+        wait_for(
+            lambda: not any(Path("/proc", each).exists() for each in inner),
+            f"{server.name} does not end",
+            timeout=10,
+        )
+        return self._group.crash(server)
+
     def end(self) -> None:
         self._outer.process.kill()
         self._outer.process.wait()

@@ -85,12 +85,24 @@ class Node:
 
     def restart_containerd(self) -> None:
         """Let the container runtime crash and come back; its containers run on."""
-        self._containerd = self._group.crash(self._containerd)
+        self._containerd = self._enclosure.crash(self._containerd)
         self._wait_for_containerd()
 
     def restart_kubelet(self) -> None:
-        self._kubelet = self._group.crash(self._kubelet)
+        before = self._heartbeat()
+        self._kubelet = self._enclosure.crash(self._kubelet)
+        # The node is called ready for a while after its kubelet has died.
+        wait_for(
+            lambda: self._heartbeat() != before,
+            lambda: f"the kubelet is not back\n{self._kubelet.log_tail()}",
+            _START_SECONDS,
+        )
         self._wait_until_ready()
+
+    def _heartbeat(self) -> str:
+        path = f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{NAME}"
+        renewed: str = self.cluster.request("GET", path)[1]["spec"]["renewTime"]
+        return renewed
 
     def advertise(self, resource: str, count: int) -> None:
         """An extended resource, as a device plugin would bring it."""
