@@ -4,10 +4,10 @@ import asyncio
 import os
 import re
 import shutil
-import subprocess
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 from unittest.mock import ANY
@@ -37,12 +37,15 @@ from flower_operator.flower.dialects import IsolationMode, dialect_of
 from flower_operator.flower.releases import Release, parse_release
 from flower_operator.runs.connections import with_connection
 from flower_operator.runs.environments import environment
+from flower_operator.trust.decisions import RolledOut, Wanted
+from flower_operator.trust.layout import Stored
+from flower_operator.trust.steps import settle
 from tests.harness.certificates import self_signed_certificate
+from tests.harness.https_client import LOOPBACK
 from tests.harness.ports import free_port
 from tests.harness.processes import ProcessGroup, ServerProcess
 from tests.local.machine import REPORT_APP
 
-MAKE_CERTIFICATES = Path(__file__).with_name("make_certificates.py")
 PAIRS = [("1.25.0", "1.41.0"), ("1.23.0", "1.29.0"), ("1.34.0", "1.37.0")]
 """Two at a time: they wait more than they work."""
 KILLED = {"1.25.0", "1.41.0"}
@@ -79,7 +82,10 @@ class Stage:
         self.tls = ServerCertificate(*certificate) if secure else None
         self.secret = self.folder / "secret"
         self.secret.write_bytes(b"0123456789abcdef" * 2)
-        subprocess.run([self.bin / "python", MAKE_CERTIFICATES, self.folder], check=True)
+        now, wanted = datetime.now(UTC), Wanted((LOOPBACK,))
+        stored, *_ = settle(Stored(), wanted, "test", "default", now, RolledOut())
+        for file, text in stored.server.items():
+            (self.folder / file).write_text(text)
 
     def start(
         self, name: str, command: str, arguments: list[str], ports: dict[str, str]
