@@ -47,8 +47,9 @@ class Flight:
         wait_for(reached, lambda: f"the runs are not {status}: {seen}", timeout, interval=1)
 
     def wait_until_ready(self) -> None:
+        # A SuperNode that had to be started several times is watched for a while before it counts.
         for name in self.apps:
-            self.namespace.wait_until_ready(name, timeout=180)
+            self.namespace.wait_until_ready(name, timeout=400)
 
 
 @pytest.fixture
