@@ -155,6 +155,7 @@ def authenticated_lines(dialect: Dialect) -> Iterator[dict[str, Any]]:
             "isolation": "process",
             "insecure": False,
             "launches_pods": False,
+            "persistent": False,
             "authenticated": True,
         }
 
