@@ -63,6 +63,8 @@ class SuperLinks:
 
     def client(self, dialect: Dialect, address: str, timeout: float, roots: str | None) -> "Client":
         self.asked.append(Question(address, dialect, timeout, now(), roots))
+        if roots == "no certificates":
+            raise Unreachable("its root certificates are not certificates in PEM")
         return Client(self, self.asked[-1])
 
     @property
@@ -423,6 +425,20 @@ def test_one_with_tls_is_known_by_its_cas(links: SuperLinks) -> None:
             its.connections.follow(KEY, outline(insecure=False), 2, "old and new")
             await asyncio.sleep(1)
             assert [each.roots for each in links.asked] == ["old", "old and new"]
+
+    run(scenario())
+
+
+def test_one_whose_cas_cannot_be_read_stops_no_other(links: SuperLinks) -> None:
+    async def scenario() -> None:
+        links.online["other:1"] = 2
+        async with running() as its:
+            its.connections.follow(KEY, outline(insecure=False), 2, "no certificates")
+            other = replace(OUTLINE, endpoint="other:1")
+            its.connections.follow(("team", "other"), other, 2, None)
+            await asyncio.sleep(1)
+            assert its.connections.get(KEY).why_not
+            assert its.connections.get(("team", "other")) == Connected(2)
 
     run(scenario())
 

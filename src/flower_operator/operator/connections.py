@@ -1,14 +1,11 @@
 """Asks every SuperLink how many SuperNodes are connected to it, a few at a time."""
 
-from __future__ import annotations
-
 import asyncio
 import heapq
 import itertools
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from ..flower.dialects import Dialect, dialect_of
 from ..flower.releases import parse_release
@@ -26,9 +23,6 @@ AT_ONCE = 8
 TIMEOUT = 3.0
 
 ASKING = Connected(asking=True)
-
-if TYPE_CHECKING:
-    from ..control import ControlClient
 
 Locate = Callable[[str], str]
 """From the address in the cluster to one that this process reaches."""
@@ -105,17 +99,15 @@ class Connections:
 
     async def _ask(self, key: Key, asked: _Asked) -> None:
         # Only an operator inside of its cluster gets here; others do without what it brings.
-        from ..control import ControlClient, Refused, Unreachable
+        from ..control import Refused, Unreachable
 
-        client = ControlClient(asked.dialect, asked.address, TIMEOUT, asked.roots)
         try:
-            answer = Connected(await client.connected(), busy=await _is_busy(client, asked))
+            answer = await _answer_of(asked)
         except Unreachable:
             answer = Connected(why_not=f"nothing answers at {asked.address}")
         except Refused as error:
             answer = Connected(why_not=f"{asked.address} does not say: {error}")
         finally:
-            await client.close()
             self._turn.release()
         if self._asked.get(key) is not asked:
             return
@@ -127,6 +119,14 @@ class Connections:
         self._plan(key, asked, SOON if missing else seldom)
 
 
-async def _is_busy(client: ControlClient, asked: _Asked) -> bool:
-    """Only what has certificates is ever restarted for new ones, and has to wait for runs."""
-    return asked.roots is not None and any(run.active for run in await client.runs())
+async def _answer_of(asked: _Asked) -> Connected:
+    from ..control import ControlClient
+
+    client = ControlClient(asked.dialect, asked.address, TIMEOUT, asked.roots)
+    try:
+        connected = await client.connected()
+        # Only what has certificates is ever restarted for new ones, and has to wait for runs.
+        runs = await client.runs() if asked.roots is not None else []
+        return Connected(connected, busy=any(run.active for run in runs))
+    finally:
+        await client.close()

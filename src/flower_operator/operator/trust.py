@@ -29,7 +29,7 @@ from ..trust.layout import (
     encode_secret,
 )
 from ..trust.records import read_secret, read_state
-from ..trust.steps import SECRET_BYTES, Change, Task, apply, make_secret, perform
+from ..trust.steps import MOST_STEPS, SECRET_BYTES, Change, Task, apply, make_secret, perform
 from .caches import Caches
 from .desired import owner_of
 from .transitions import Transition
@@ -81,6 +81,8 @@ class Keeper:
         while (
             decision := decide(read_state(stored), wanted, now, rolled_out)
         ).step is not Step.KEEP:
+            if len(told) == MOST_STEPS:  # each of them is a write
+                raise RuntimeError(f"no end after {MOST_STEPS} steps, the last of them {decision}")
             task = Task(decision, stored, metadata.name, metadata.namespace, wanted.names, now)
             change = await self._maker.make(task)
             await self._write(federation, change)
