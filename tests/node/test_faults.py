@@ -93,7 +93,7 @@ def test_a_run_goes_on_without_a_supernode_that_was_lost(flight: Flight) -> None
 def test_a_run_is_lost_with_a_superlink_that_keeps_nothing(
     namespace: Namespace, tmp_path: Path
 ) -> None:
-    # SuperNodes of 1.25 come back too, but may take minutes to notice.
+    # Not 1.25: a SuperNode of it was seen to be missing for more than three minutes after that.
     flight = Flight(namespace, tmp_path, RELEASES[1:])
     for pod in flight.namespace.pods():
         if pod["metadata"]["labels"]["flower.flwr.ai/component"] == "superlink":
