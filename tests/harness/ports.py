@@ -5,10 +5,12 @@ import random
 from flower_operator.local.ports import is_free
 
 # Below those that systems give to outgoing connections, and beside those of local Federations.
-_FIRST, _LAST = 10000, 19999
+_ports = list(range(10000, 20000))
+random.shuffle(_ports)
 
 
 def free_port() -> int:
-    while not is_free(port := random.randint(_FIRST, _LAST)):
+    """One that nothing listens on, and that was not given to anyone else before."""
+    while not is_free(port := _ports.pop()):
         pass
     return port
