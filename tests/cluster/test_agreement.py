@@ -117,6 +117,18 @@ network_policies = st.fixed_dictionaries(
         ),
     },
 )
+certificates = st.fixed_dictionaries(
+    {},
+    optional={
+        "secretName": names,
+        "issuerRef": st.fixed_dictionaries({}, optional={"name": names, "kind": names}),
+        "rotation": st.fixed_dictionaries(
+            {}, optional={"maxWait": st.sampled_from(["12h", "1h30m", "", "1d", "h", "-1s", 5])}
+        ),
+        "subjectAltNames": st.lists(names, max_size=2),
+    },
+)
+authentications = st.fixed_dictionaries({}, optional={"enabled": st.booleans()})
 superlinks = st.fixed_dictionaries(
     {"image": st.sampled_from(["", "flwr/superlink:1.25.0"])},
     optional={
@@ -144,6 +156,8 @@ specs = st.fixed_dictionaries(
         "version": st.sampled_from(["", "1.25.0"]),
         "insecure": st.booleans(),
         "networkPolicy": network_policies,
+        "tls": certificates,
+        "supernodeAuth": authentications,
     },
 )
 # No whole number written as a float: kubectl sends it as an integer.

@@ -109,6 +109,16 @@ def _launches_pods(pool: Pool) -> bool:
     return pool.executor == "kubernetes"
 
 
+def _authenticated_without_tls(federation: Federation) -> Iterator[Path]:
+    if federation.spec.insecure and federation.spec.supernode_auth.enabled:
+        yield ("spec", "supernodeAuth", "enabled")
+
+
+def _two_sources_of_certificates(federation: Federation) -> Iterator[Path]:
+    if federation.spec.tls.secret_name and federation.spec.tls.issuer_ref:
+        yield ("spec", "tls", "issuerRef")
+
+
 def _name_unfit(federation: Federation) -> Iterator[Path]:
     if not re.fullmatch("[a-z]([-a-z0-9]*[a-z0-9])?", federation.name):
         yield ("metadata", "name")
@@ -219,6 +229,19 @@ RULES = (
         _pools(
             _always, lambda pool: _launches_pods(pool) and pool.gpu.mount_all, "gpu", "mountAll"
         ),
+    ),
+    Rule(
+        "spec.supernodeAuth.enabled may be true only when insecure=false: a SuperLink without TLS "
+        "cannot tell SuperNodes apart",
+        "!has(self.spec.supernodeAuth) || !has(self.spec.supernodeAuth.enabled) || "
+        "!self.spec.supernodeAuth.enabled || has(self.spec.insecure) && !self.spec.insecure",
+        _authenticated_without_tls,
+    ),
+    Rule(
+        "spec.tls.issuerRef must not be set when spec.tls.secretName is: the certificate comes "
+        "from one of them",
+        "!has(self.spec.tls) || !has(self.spec.tls.secretName) || !has(self.spec.tls.issuerRef)",
+        _two_sources_of_certificates,
     ),
     Rule(
         "metadata.name must start with a letter, end with a letter or digit and hold only "

@@ -21,6 +21,7 @@ AccessMode = Literal["ReadWriteOnce", "ReadWriteOncePod", "ReadWriteMany"]
 Text = Annotated[str, Field(min_length=1)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 Positive = Annotated[int, Field(ge=1, le=2**31 - 1)]
+Duration = Annotated[str, Field(pattern="^([0-9]+(h|m|s))+$", max_length=32)]
 Texts = Annotated[dict[str, str], AfterValidator(in_order)]
 
 PodTemplate = Annotated[dict[str, Any], KubernetesType("PodTemplateSpec")]
@@ -220,10 +221,50 @@ class SuperNodes(Part):
     )
 
 
+class IssuerRef(Part):
+    name: Text = Field(description="Name of the issuer.")
+    kind: Text = Field(default="Issuer", description="Issuer, or ClusterIssuer.")
+    group: Text = Field(default="cert-manager.io", description="API group of the issuer.")
+
+
+class Rotation(Part):
+    max_wait: Duration | None = Field(
+        default=None,
+        description=(
+            "How long a restart for a new certificate, key or secret waits for runs to finish, "
+            "such as 12h; if not set, as long as the old one allows."
+        ),
+    )
+
+
 class Tls(Part):
+    secret_name: Text | None = Field(
+        default=None,
+        description=(
+            "A Secret of your own with the SuperLink's certificate (tls.crt), its key (tls.key) "
+            "and the certificates of its CA (ca.crt); if not set, they are made and renewed."
+        ),
+    )
+    issuer_ref: IssuerRef | None = Field(
+        default=None,
+        description="The issuer of cert-manager that is to make the SuperLink's certificate.",
+    )
+    rotation: Rotation = Field(
+        default=Rotation(), description="What happens when something new takes a restart."
+    )
     subject_alt_names: list[Text] = Field(
         default=[],
         description="More DNS names and IP addresses that the SuperLink is reached by.",
+    )
+
+
+class SuperNodeAuth(Part):
+    enabled: bool = Field(
+        default=False,
+        description=(
+            "true: every SuperNode has a key of its own, and the SuperLink lets in only those "
+            "whose key is registered. Needs insecure: false."
+        ),
     )
 
 
@@ -252,6 +293,9 @@ class FederationSpec(Part):
     )
     insecure: bool = Field(default=True, description="false: TLS for every connection.")
     tls: Tls = Field(default=Tls(), description="Certificates, where insecure is false.")
+    supernode_auth: SuperNodeAuth = Field(
+        default=SuperNodeAuth(), description="Which SuperNodes the SuperLink lets in."
+    )
     suspend: bool = Field(
         default=False, description="true: no SuperNodes run; the SuperLink and its state stay."
     )
