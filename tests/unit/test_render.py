@@ -8,6 +8,7 @@ import pytest
 from flower_operator.api.manifest import parse
 from flower_operator.api.problems import InvalidFederation
 from flower_operator.render import Facts, render
+from flower_operator.render.facts import Identities
 from tests.unit.federations import Document, container, document, find, plan, pod, value_of
 
 
@@ -404,3 +405,46 @@ def test_rendering_leaves_its_input_alone() -> None:
     first = json.dumps(render(federation, Facts()).objects)
     assert json.dumps(render(federation, Facts()).objects) == first
     assert federation.model_dump_json() == before
+
+
+@pytest.mark.parametrize(
+    ("mode", "own", "field"),
+    [
+        ("StatefulSet", "FLOWER_INDEX", "metadata.labels['apps.kubernetes.io/pod-index']"),
+        ("DaemonSet", "FLOWER_NODE_NAME", "spec.nodeName"),
+    ],
+)
+def test_a_supernode_sees_its_own_key_and_no_other(mode: str, own: str, field: str) -> None:
+    secure = plan(mode, "process", insecure=False, supernodeAuth={"enabled": True})
+    spec = pod(secure, mode, "fed-supernode-default")
+    node, executor = container(spec, "supernode"), container(spec, "superexec-clientapp")
+    (mount,) = (each for each in node["volumeMounts"] if each["name"] == "flower-keys")
+    assert mount["subPathExpr"] == f"$({own})"
+    assert {"name": own, "valueFrom": {"fieldRef": {"fieldPath": field}}} in node["env"]
+    assert value_of(node["args"], "--auth-supernode-private-key") == mount["mountPath"]
+    assert "flower-keys" not in [each["name"] for each in executor["volumeMounts"]]
+    link = container(pod(secure, "Deployment", "fed-superlink"), "superlink")
+    assert "--enable-supernode-auth" in link["args"]
+    assert "flower-keys" not in [each["name"] for each in link["volumeMounts"]]
+
+
+def test_pods_with_keys_are_held_back_where_someone_lets_them_go() -> None:
+    authenticated = document(insecure=False, supernodeAuth={"enabled": True})
+    rounds = (("default", "2026-01-01T00:00:00+00:00"),)
+    facts = Facts(identities=Identities("certificate", "authority", keys=rounds))
+    template = find(render(parse(authenticated), facts), "StatefulSet", "fed-supernode-default")[
+        "spec"
+    ]["template"]
+    assert template["spec"]["schedulingGates"] == [{"name": "flower.flwr.ai/key"}]
+    assert template["metadata"]["annotations"]["flower.flwr.ai/keys"] == rounds[0][1]
+    alone = find(render(parse(authenticated), Facts()), "StatefulSet", "fed-supernode-default")
+    assert "schedulingGates" not in alone["spec"]["template"]["spec"]
+
+
+def test_more_keys_than_fit_into_a_secret_are_refused() -> None:
+    many = document(insecure=False, supernodeAuth={"enabled": True}, pool={"replicas": 1001})
+    with pytest.raises(InvalidFederation) as refusal:
+        render(parse(many), Facts())
+    (problem,) = refusal.value.problems
+    assert problem.path == "spec.supernodes.pools[0].replicas"
+    assert "1000 is the most" in problem.message

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flower_operator.trust import certificates
-from flower_operator.trust.certificates import AUTHORITY_LIFE, CERTIFICATE_LIFE, make_node_key
+from flower_operator.trust.certificates import AUTHORITY_LIFE, CERTIFICATE_LIFE, make_key_pair
 from flower_operator.trust.decisions import (
     LAST_CALL,
     OVERLAP,
@@ -307,11 +307,11 @@ def test_the_secret_of_superexecs_is_changed_once_a_year() -> None:
 
 
 def test_a_supernodes_key_is_in_the_forms_that_flower_reads() -> None:
-    key = make_node_key()
+    key = make_key_pair()
     assert key.private.startswith("-----BEGIN OPENSSH PRIVATE KEY-----")
     public = load_ssh_private_key(key.private.encode(), None).public_key()
     assert public == load_pem_public_key(key.public.encode())
-    assert fingerprint(key.public) != fingerprint(make_node_key().public)
+    assert fingerprint(key.public) != fingerprint(make_key_pair().public)
 
 
 def test_a_fingerprint_is_the_one_that_ssh_keygen_prints() -> None:

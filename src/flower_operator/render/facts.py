@@ -13,6 +13,8 @@ class Identities:
     """The newest that clients are to trust."""
     secret: str | None = None
     """Of the SuperExecs, where they share one with their owners."""
+    keys: tuple[tuple[str, str], ...] = ()
+    """The round of keys of each pool, where SuperNodes have keys."""
 
 
 @dataclass(frozen=True)

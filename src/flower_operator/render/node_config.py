@@ -20,13 +20,17 @@ VOLUME = "flower-node-config"
 # A ConfigMap holds a mebibyte in all.
 MOST_BYTES = 1_000_000
 
-ENVIRONMENT = {
+ENVIRONMENT: dict[str, Object] = {
     "index": {
         "name": INDEX,
         "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['apps.kubernetes.io/pod-index']"}},
     },
     "node": {"name": NODE, "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
 }
+
+
+OWN_NAME = {"StatefulSet": "index", "DaemonSet": "node"}
+"""What tells the SuperNodes of a pool apart, by mode."""
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from .node_config import node_config_notices, node_config_problems
 from .persistence import claims, persistence_problems
 from .pods import template_problems
 from .releases import Releases, find_releases
+from .secrets import key_problems
 from .superlink import superlink_objects, superlink_tasks
 from .supernodes import pool_objects, pool_tasks
 
@@ -40,6 +41,7 @@ def render(federation: Federation, facts: Facts) -> Plan:
     except InvalidFederation as error:
         raise InvalidFederation([*error.problems, *problems]) from None
     problems += _name_problems(federation)
+    problems += key_problems(federation)
     if problems:
         raise InvalidFederation(problems)
     superlink = superlink_objects(federation, facts, releases)

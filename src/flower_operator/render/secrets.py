@@ -2,9 +2,11 @@
 
 from typing import Any
 
+from ..api.problems import Problem
 from ..api.types import Federation
 from ..flower.commands import ServerCertificate
 from ..flower.dialects import Dialect
+from ..trust.keys import MOST_KEYS, keyring_name
 from ..trust.layout import BUNDLE_FILE, CERTIFICATE_FILE, KEY_FILE, SECRET_FILE, Part
 from .facts import Facts, Identities
 from .metadata import PREFIX
@@ -15,6 +17,9 @@ FOLDER = "/etc/flower"
 CERTIFICATE = f"{PREFIX}/certificate"
 AUTHORITY = f"{PREFIX}/authority"
 SECRET = f"{PREFIX}/superexec-secret"
+KEYS = f"{PREFIX}/keys"
+GATE = f"{PREFIX}/key"
+"""Holds a SuperNode's pod back until its key is registered."""
 SERVER_CERTIFICATE = ServerCertificate(
     authority=f"{FOLDER}/tls/{BUNDLE_FILE}",
     certificate=f"{FOLDER}/tls/{CERTIFICATE_FILE}",
@@ -22,6 +27,7 @@ SERVER_CERTIFICATE = ServerCertificate(
 )
 ROOT_CERTIFICATES = f"{FOLDER}/ca/{BUNDLE_FILE}"
 SUPEREXEC_SECRET = f"{FOLDER}/superexec/{SECRET_FILE}"
+PRIVATE_KEY = f"{FOLDER}/key"
 
 
 def superexec_secret(federation: Federation, dialect: Dialect) -> str | None:
@@ -44,6 +50,17 @@ def client_annotations(facts: Facts, *, shares: bool) -> dict[str, str]:
     return _client(found, trusts=True, shares=shares) if found else {}
 
 
+def key_annotations(facts: Facts, pool: str) -> dict[str, str]:
+    """On SuperNodes with keys: the round of theirs."""
+    rounds = dict(facts.identities.keys) if facts.identities else {}
+    return {KEYS: rounds[pool]} if pool in rounds else {}
+
+
+def gates(facts: Facts) -> Object:
+    """Of pods with keys, where there is an operator to open them."""
+    return {"schedulingGates": [{"name": GATE}]} if facts.identities else {}
+
+
 def _client(found: Identities, *, trusts: bool, shares: bool) -> dict[str, str]:
     authority = {AUTHORITY: found.authority} if trusts else {}
     secret = {SECRET: found.secret} if shares and found.secret else {}
@@ -63,6 +80,33 @@ def superexec_secret_volume(federation: str) -> Object:
         "name": "flower-superexec",
         "secret": {"secretName": Part.SUPEREXEC.object_name(federation)},
     }
+
+
+def keys_volume(federation: str, pool: str) -> Object:
+    return {"name": "flower-keys", "secret": {"secretName": keyring_name(federation, pool)}}
+
+
+def key_mount(owner: str) -> Object:
+    """Of all keys of the pool just the one of this pod, which the variable `owner` names."""
+    return {
+        "name": "flower-keys",
+        "mountPath": PRIVATE_KEY,
+        "subPathExpr": f"$({owner})",
+        "readOnly": True,
+    }
+
+
+def key_problems(federation: Federation) -> list[Problem]:
+    if not federation.spec.supernode_auth.enabled:
+        return []
+    return [
+        Problem(
+            f"spec.supernodes.pools[{at}].replicas",
+            f"{pool.replicas} is too much for one pool with supernodeAuth; {MOST_KEYS} is the most",
+        )
+        for at, pool in enumerate(federation.spec.supernodes.pools)
+        if (pool.replicas or 0) > MOST_KEYS
+    ]
 
 
 def mount(name: str) -> Object:

@@ -158,6 +158,7 @@ def _superlink_container(federation: Federation, dialect: Dialect) -> Object:
         spec.isolation_mode,
         runtime_exposed=_runtime_exposed(federation),
         tls=secrets.SERVER_CERTIFICATE if secure else None,
+        node_authentication=spec.supernode_auth.enabled,
         superexec_secret=secret,
         state=persistence.folder(federation),
     )

@@ -59,6 +59,8 @@ def pool_objects(
     if not federation.spec.insecure:
         secret = secrets.superexec_secret(federation, releases.supernode_dialect)
         annotations |= secrets.client_annotations(facts, shares=secret is not None)
+    keyed = federation.spec.supernode_auth.enabled
+    annotations |= secrets.key_annotations(facts, pool.name) if keyed else {}
     tasks = pool_tasks(federation, position)
     account = {"serviceAccountName": metadata["name"]} if tasks else {}
     template = pods.pod_template(
@@ -68,7 +70,7 @@ def pool_objects(
         pool.pod_template,
         facts,
         annotations=annotations,
-        spec=gpus.pod_fields(pool.gpu) | account,
+        spec=gpus.pod_fields(pool.gpu) | account | (secrets.gates(facts) if keyed else {}),
     )
     if tasks:
         dialect = releases.clientapp_dialect
@@ -123,7 +125,8 @@ def _supernode_container(
     config: NodeConfig,
 ) -> Object:
     spec = federation.spec
-    secure = not spec.insecure
+    secure, keyed = not spec.insecure, spec.supernode_auth.enabled
+    own_name = node_config.ENVIRONMENT[node_config.OWN_NAME[spec.mode]]
     secret = secrets.superexec_secret(federation, releases.supernode_dialect)
     arguments = supernode_arguments(
         releases.supernode_dialect,
@@ -131,11 +134,13 @@ def _supernode_container(
         superlink=superlink_address(federation, facts),
         runtime_exposed=pool.executor == "kubernetes",
         root_certificates=secrets.ROOT_CERTIFICATES if secure else None,
+        private_key=secrets.PRIVATE_KEY if keyed else None,
         superexec_secret=secret,
         node_config=config.argument,
     )
     mounts = [secrets.mount("ca")] if secure else []
     mounts += [secrets.mount("superexec")] if secret else []
+    mounts += [secrets.key_mount(own_name["name"])] if keyed else []
     mounts += [node_config.mount()] if config.files else []
     runs_apps = spec.isolation_mode == "subprocess"
     resources = pool.supernode_resources
@@ -144,7 +149,7 @@ def _supernode_container(
         "supernode",
         pool.images.supernode or spec.supernodes.image,
         arguments + pool.extra_args,
-        env=overlay("name", _env(federation, pool), config.env),
+        env=overlay("name", _env(federation, pool), config.env, [own_name] if keyed else []),
         resources=gpus.requests(pool.gpu, resources) if runs_apps else resources,
         mounts=mounts + gpus.mounts(pool.gpu) + pool.volume_mounts,
         probes=pods.probes(alive, alive),
@@ -205,4 +210,6 @@ def _volumes(
         volumes.append(secrets.authority_volume(federation.name))
         if secrets.superexec_secret(federation, releases.supernode_dialect):
             volumes.append(secrets.superexec_secret_volume(federation.name))
+    if federation.spec.supernode_auth.enabled:
+        volumes.append(secrets.keys_volume(federation.name, pool.name))
     return volumes

@@ -2,7 +2,6 @@
 
 import ipaddress
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from cryptography import x509
@@ -17,6 +16,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from .keys import KeyPair
 from .layout import BUNDLE_FILE, Files, Stored, authority_key_file
 from .names import address_of
 from .records import (
@@ -36,14 +36,6 @@ AUTHORITY_LIFE = timedelta(days=5 * 365)
 CERTIFICATE_LIFE = timedelta(days=90)
 MOST_AUTHORITIES = 4
 """Kept beside a new one, whatever clocks and people do."""
-
-
-@dataclass(frozen=True)
-class NodeKey:
-    private: str
-    """In OpenSSH's format, the one that every Flower release reads."""
-    public: str
-    """As PEM of a SubjectPublicKeyInfo, which is what a SuperLink registers."""
 
 
 def with_new_authority(stored: Stored, federation: str, namespace: str, now: datetime) -> Files:
@@ -96,12 +88,12 @@ def new_certificate(
     return server_files(_pem(certificate), _key_pem(key), authority_text, record)
 
 
-def make_node_key() -> NodeKey:
+def make_key_pair() -> KeyPair:
     """A SuperNode's identity."""
     key = ec.generate_private_key(ec.SECP256R1())
     private = key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
     public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-    return NodeKey(private.decode(), public.decode())
+    return KeyPair(private.decode(), public.decode())
 
 
 def _kept(state: State) -> list[Authority]:

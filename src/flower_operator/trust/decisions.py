@@ -40,6 +40,7 @@ class Step(StrEnum):
     SERVE_FROM_NEW = "ServeFromNew"
     DROP_AUTHORITIES = "DropAuthorities"
     MAKE_SECRET = "MakeSecret"
+    CHANGE_KEYS = "ChangeKeys"
 
     @property
     def makes_certificate(self) -> bool:

@@ -142,11 +142,11 @@ def read_secret(files: Files) -> Secret | None:
     """The stored secret, or None if there is none; raises Unreadable."""
     if not files:
         return None
-    record = _record(files)
+    record = read_record(files)
     found = digest(files.get(SECRET_FILE, ""))
     if record.get("secret") != found:
         raise Unreadable(f"{SECRET_FILE} is not what was written")
-    return Secret(_time(record, "made"), found)
+    return Secret(read_time(record, "made"), found)
 
 
 def authorities_files(
@@ -173,13 +173,13 @@ def server_files(certificate: str, key: str, authority: str, record: Certificate
         BUNDLE_FILE: authority,
         CERTIFICATE_FILE: certificate,
         KEY_FILE: key,
-        RECORD_FILE: _json(content),
+        RECORD_FILE: json_text(content),
     }
 
 
 def secret_files(secret: str, now: datetime) -> dict[str, str]:
-    content = {"made": _text(now), "secret": digest(secret)}
-    return {SECRET_FILE: secret, RECORD_FILE: _json(content)}
+    content = {"made": time_text(now), "secret": digest(secret)}
+    return {SECRET_FILE: secret, RECORD_FILE: json_text(content)}
 
 
 def split_bundle(text: str) -> dict[str, str]:
@@ -198,7 +198,7 @@ def whole_second(time: datetime) -> datetime:
 
 def _read_bundle(files: Files) -> tuple[Authority, ...]:
     """The CAs of an object, if its certificates are those of its record."""
-    entries = _record(files).get("authorities")
+    entries = read_record(files).get("authorities")
     if not isinstance(entries, list) or not entries:
         raise Unreadable(f"{RECORD_FILE} names no CA")
     found = tuple(_read_authority(entry) for entry in entries)
@@ -223,17 +223,20 @@ def _read_authority(entry: Any) -> Authority:
         raise Unreadable(f"{RECORD_FILE} has something else where a CA should be")
     key = entry.get("key")
     return Authority(
-        *_times(entry), _word(entry, "certificate"), key if isinstance(key, str) else None
+        *_times(entry), read_word(entry, "certificate"), key if isinstance(key, str) else None
     )
 
 
 def _read_certificate(files: Files) -> Certificate:
-    record = _record(files)
+    record = read_record(files)
     names = record.get("names")
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise Unreadable(f"{RECORD_FILE} has no names")
     found = Certificate(
-        *_times(record), _word(record, "certificate"), _word(record, "authority"), tuple(names)
+        *_times(record),
+        read_word(record, "certificate"),
+        read_word(record, "authority"),
+        tuple(names),
     )
     _check(files, CERTIFICATE_FILE, [found.identity])
     _check(files, BUNDLE_FILE, [found.authority])
@@ -254,7 +257,7 @@ def _bundle(certificates: Sequence[str], authorities: Sequence[Authority]) -> di
     entries = [
         _life(each) | {"certificate": each.identity, "key": each.key_digest} for each in authorities
     ]
-    return {BUNDLE_FILE: "".join(certificates), RECORD_FILE: _json({"authorities": entries})}
+    return {BUNDLE_FILE: "".join(certificates), RECORD_FILE: json_text({"authorities": entries})}
 
 
 def _identity(body: str) -> str:
@@ -264,7 +267,7 @@ def _identity(body: str) -> str:
         return ""
 
 
-def _record(files: Files) -> dict[str, Any]:
+def read_record(files: Files) -> dict[str, Any]:
     try:
         content = json.loads(files.get(RECORD_FILE, ""))
     except (ValueError, RecursionError):
@@ -275,13 +278,13 @@ def _record(files: Files) -> dict[str, Any]:
 
 
 def _times(record: dict[str, Any]) -> tuple[datetime, datetime]:
-    start, end = _time(record, "notBefore"), _time(record, "notAfter")
+    start, end = read_time(record, "notBefore"), read_time(record, "notAfter")
     if start >= end:
         raise Unreadable(f"{RECORD_FILE} has an end before the start")
     return start, end
 
 
-def _time(record: dict[str, Any], key: str) -> datetime:
+def read_time(record: dict[str, Any], key: str) -> datetime:
     try:
         time = datetime.fromisoformat(record[key])
     except (KeyError, TypeError, ValueError):
@@ -291,7 +294,7 @@ def _time(record: dict[str, Any], key: str) -> datetime:
     return time.astimezone(UTC)
 
 
-def _word(record: dict[str, Any], key: str) -> str:
+def read_word(record: dict[str, Any], key: str) -> str:
     word = record.get(key)
     if not isinstance(word, str) or not word:
         raise Unreadable(f"{RECORD_FILE} has no {key}")
@@ -299,12 +302,12 @@ def _word(record: dict[str, Any], key: str) -> str:
 
 
 def _life(life: Life) -> dict[str, Any]:
-    return {"notBefore": _text(life.not_before), "notAfter": _text(life.not_after)}
+    return {"notBefore": time_text(life.not_before), "notAfter": time_text(life.not_after)}
 
 
-def _text(time: datetime) -> str:
+def time_text(time: datetime) -> str:
     return whole_second(time).isoformat()
 
 
-def _json(content: dict[str, Any]) -> str:
+def json_text(content: dict[str, Any]) -> str:
     return json.dumps(content, indent=1) + "\n"
