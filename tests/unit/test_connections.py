@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from flower_operator.control import Refused, Unreachable
-from flower_operator.flower.control import Refusal, Run
+from flower_operator.flower.control import Node, Refusal, Run
 from flower_operator.flower.dialects import Dialect, dialect_of
 from flower_operator.flower.releases import Release
 from flower_operator.operator.connections import (
@@ -24,6 +24,7 @@ from flower_operator.operator.connections import (
 from flower_operator.operator.desired import desired_of
 from flower_operator.status.outline import Outline
 from flower_operator.status.summary import Connected
+from flower_operator.trust.keys import Enrolment, Keyring
 from tests.unit.federations import document
 from tests.unit.observations import federation
 from tests.unit.virtual_time import now, run
@@ -58,6 +59,8 @@ class SuperLinks:
     seconds: float = 0.0
     asked: list[Question] = field(default_factory=list)
     runs: list[Run] = field(default_factory=list)
+    nodes: list[Node] = field(default_factory=list)
+    """With keys."""
     busy: int = 0
     busiest: int = 0
 
@@ -77,7 +80,7 @@ class Client:
     links: SuperLinks
     question: Question
 
-    async def connected(self) -> int:
+    async def nodes(self) -> list[Node]:
         links = self.links
         links.busy += 1
         links.busiest = max(links.busiest, links.busy)
@@ -87,7 +90,18 @@ class Client:
             links.busy -= 1
         if (count := links.online.get(self.question.address)) is None:
             raise Unreachable("connection refused")
-        return count
+        return [Node(each, "online", None, None) for each in range(count)] + links.nodes
+
+    async def register(self, public_key: bytes, name: str) -> int:
+        number = 1000 + len(self.links.nodes)
+        self.links.nodes.append(Node(number, "registered", public_key, name))
+        return number
+
+    async def unregister(self, node_id: int) -> None:
+        self.links.nodes = [
+            replace(node, status="unregistered") if node.id == node_id else node
+            for node in self.links.nodes
+        ]
 
     async def runs(self) -> list[Run]:
         return self.links.runs
@@ -274,7 +288,7 @@ def test_what_a_superlink_says_against_it_is_passed_on(
         raise Refused(Refusal(None, "Log in"))
 
     async def scenario() -> None:
-        monkeypatch.setattr(Client, "connected", refuse)
+        monkeypatch.setattr(Client, "nodes", refuse)
         async with running() as its:
             its.follow()
             await asyncio.sleep(0.1)
@@ -455,6 +469,31 @@ def test_a_run_on_one_with_tls_is_known_of(links: SuperLinks) -> None:
             await asyncio.sleep(SELDOM)
             assert its.connections.get(KEY) == Connected(2, busy=False)
             assert its.told == [KEY, KEY]
+
+    run(scenario())
+
+
+def test_keys_are_registered_at_once_and_unregistered_when_they_are_retired(
+    links: SuperLinks,
+) -> None:
+    ring = Keyring("2026-01-01T00:00:00+00:00", {"0": "first", "1": "second"})
+    fewer = replace(ring, keys={"0": "first"}, retired=("second",))
+
+    async def scenario() -> None:
+        links.online[ADDRESS] = 2
+        links.nodes.append(Node(7, "registered", b"a stranger's", ""))
+        async with running() as its:
+            secure = outline(insecure=False, supernodeAuth={"enabled": True})
+            its.connections.follow(KEY, secure, 2, "roots", (("north", ring, True),))
+            await asyncio.sleep(1)
+            known = its.connections.get(KEY).enrolment
+            assert known == Enrolment(registered=frozenset({"first", "second"}))
+            assert [node.name for node in links.nodes] == ["", "north-0", "north-1"]
+            its.connections.follow(KEY, secure, 2, "roots", (("north", fewer, True),))
+            await asyncio.sleep(1)
+            known = its.connections.get(KEY).enrolment
+            assert known == Enrolment(frozenset({"first"}), spent=frozenset({"second"}))
+            assert links.nodes[0].status == "registered"
 
     run(scenario())
 

@@ -322,8 +322,8 @@ def outline(**fields: Any) -> Outline:
     return outline_of(parsed, render(parsed, Facts()), Facts())
 
 
-def task(component: str = "clientapp", index: int = 0, **fields: str) -> Pod:
-    usual = {"namespace": "team", "federation": "fed", "name": "flwr-taskexecutor-1-a"}
+def task(component: str = "clientapp", index: int = 0, **fields: Any) -> Pod:
+    usual: Document = {"namespace": "team", "federation": "fed", "name": "flwr-taskexecutor-1-a"}
     usual |= {"component": component, "pool": "default", "index": str(index), **fields}
     return Pod(ended=False, troubles=(), **usual)
 

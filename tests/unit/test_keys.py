@@ -54,7 +54,7 @@ class Link:
         self.nodes[key] = replace(self.nodes[key], status=UNREGISTERED)
 
     def follow(self, ring: Keyring, rolled_out: bool) -> None:
-        plan = registrations([("north", ring, rolled_out)], list(self.nodes.values()))
+        plan = registrations((("north", ring, rolled_out),), list(self.nodes.values()))
         for key, name in plan.register:
             self.register(key, name)
         for node_id in plan.unregister:
@@ -131,13 +131,22 @@ def test_old_keys_stay_registered_until_no_supernode_uses_them() -> None:
 def test_a_new_round_waits_for_runs_but_not_for_ever() -> None:
     files = settled({}, {"0"}, START, Made())
     due = START + KEY_LIFE
-    waiting = decide_keys(files, {"0"}, due, busy=True)
+    known = Enrolment()
+    waiting = decide_keys(files, {"0"}, due, enrolment=known, busy=True)
     assert (waiting.step, waiting.reason) == (Step.KEEP, "WaitingForRuns")
     assert waiting.again == due + LONGEST_DELAY
-    assert decide_keys(files, {"0"}, due + LONGEST_DELAY, busy=True).anew
+    last = due + LONGEST_DELAY
+    assert decide_keys(files, {"0"}, last, enrolment=known, busy=True).anew
     hour = timedelta(hours=1)
-    assert decide_keys(files, {"0"}, due + hour, busy=True, max_wait=hour).anew
-    assert decide_keys(files, {"0"}, due - hour, busy=False).again == due
+    soon = decide_keys(files, {"0"}, due + hour, enrolment=known, busy=True, max_wait=hour)
+    assert soon.anew
+    assert decide_keys(files, {"0"}, due - hour).again == due
+
+
+def test_a_new_round_waits_for_the_superlink_to_be_told_of() -> None:
+    files = settled({}, {"0"}, START, Made())
+    decision = decide_keys(files, {"0"}, START + KEY_LIFE)
+    assert (decision.step, decision.reason) == (Step.KEEP, "WaitingForSuperLink")
 
 
 def test_a_key_that_someone_unregistered_is_replaced() -> None:

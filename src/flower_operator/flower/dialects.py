@@ -76,6 +76,8 @@ class Dialect:
     node_config: str = "--node-config"
     private_key: str = "--auth-supernode-private-key"
     """The public key is found from it."""
+    refused_supernode_hangs: bool = False
+    """Whether a SuperNode that is not let in stays, alive by its probes, instead of ending."""
     supernode_certificate: str | None = None
     """What the runtime API for ClientApps has TLS with, whatever the SuperLink has."""
     supernode_certificate_key: str | None = None
@@ -125,6 +127,7 @@ CHANGES: tuple[tuple[Release, dict[str, Any]], ...] = (
         {
             "serverappio": Api("HTTP", 8000, HOST_AND_PORT),
             "clientappio": Api("HTTP", 9094, HOST_AND_PORT),
+            "refused_supernode_hangs": True,
         },
     ),
     (Release(1, 36), {"runtime": "--runtime-api-address"}),
@@ -137,7 +140,7 @@ CHANGES: tuple[tuple[Release, dict[str, Any]], ...] = (
             "supernode_certificate_authority": "--ssl-ca-certfile",
         },
     ),
-    (Release(1, 38), {"plugin_type": None}),
+    (Release(1, 38), {"plugin_type": None, "refused_supernode_hangs": False}),
     (Release(1, 40), {"fleet": Api("HTTP", 8000, HOST_AND_PORT)}),
 )
 

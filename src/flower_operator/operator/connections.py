@@ -6,12 +6,17 @@ import itertools
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from ..flower.dialects import Dialect, dialect_of
 from ..flower.releases import parse_release
 from ..status.outline import Outline
 from ..status.summary import Connected
+from ..trust.keys import Registrations, Roster, own_enrolment, registrations
 from .caches import Key
+
+if TYPE_CHECKING:
+    from ..control import ControlClient
 
 SOON = 2.0
 """Seconds between questions while SuperNodes are missing."""
@@ -34,7 +39,12 @@ class _Asked:
     dialect: Dialect
     roots: str | None
     wanted: int
+    roster: Roster = ()
     answer: Connected = ASKING
+
+    @property
+    def place(self) -> tuple[str, Dialect, str | None]:
+        return self.address, self.dialect, self.roots
 
 
 class Connections:
@@ -55,17 +65,23 @@ class Connections:
         asked = self._asked.get(key)
         return asked.answer if asked else ASKING
 
-    def follow(self, key: Key, outline: Outline, wanted: int, roots: str | None) -> None:
-        """Ask this SuperLink from now on; one with TLS is known by its CAs, `roots`."""
+    def follow(
+        self, key: Key, outline: Outline, wanted: int, roots: str | None, roster: Roster = ()
+    ) -> None:
+        """Ask this SuperLink from now on; one with TLS is known by its CAs, `roots`, and is told
+        of the keys of SuperNodes."""
         release = parse_release(outline.release)
         if self._locate is None or release is None:
             self.forget(key)
             return
         address, dialect = self._locate(outline.endpoint), dialect_of(release)
         known = self._asked.get(key)
-        place = (address, dialect, roots)
-        if known is None or (known.address, known.dialect, known.roots) != place:
-            self._asked[key] = _Asked(address, dialect, roots, wanted)
+        asked = _Asked(address, dialect, roots, wanted, roster)
+        if known is None or known.place != asked.place:
+            self._asked[key] = asked
+            self._plan(key, asked, 0.0)
+        elif known.roster != roster:
+            self._asked[key] = replace(asked, answer=known.answer)
             self._plan(key, self._asked[key], 0.0)
         elif known.wanted < wanted:
             # In the place of the question that was planned for when all were there.
@@ -124,9 +140,28 @@ async def _answer_of(asked: _Asked) -> Connected:
 
     client = ControlClient(asked.dialect, asked.address, TIMEOUT, asked.roots)
     try:
-        connected = await client.connected()
+        nodes = await client.nodes()
+        if asked.roster and await _enrol(client, registrations(asked.roster, nodes)):
+            nodes = await client.nodes()
         # Only what has certificates is ever restarted for new ones, and has to wait for runs.
         runs = await client.runs() if asked.roots is not None else []
-        return Connected(connected, busy=any(run.active for run in runs))
+        return Connected(
+            sum(node.online for node in nodes),
+            busy=any(run.active for run in runs),
+            enrolment=own_enrolment(asked.roster, nodes) if asked.roster else None,
+        )
     finally:
         await client.close()
+
+
+async def _enrol(client: "ControlClient", wanted: Registrations) -> bool:
+    """Whether there was anything to do. What has been done by someone else meanwhile is done."""
+    from ..control import AlreadyRegistered, KeyRetired, UnknownNode
+
+    for key, name in wanted.register:
+        with suppress(AlreadyRegistered, KeyRetired):
+            await client.register(key.encode(), name)
+    for node_id in wanted.unregister:
+        with suppress(UnknownNode):
+            await client.unregister(node_id)
+    return wanted != Registrations()

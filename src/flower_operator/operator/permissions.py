@@ -39,8 +39,9 @@ MANAGER = (
     Rule(_RBAC, ("rolebindings",), _OWN),
     Rule(_RBAC, ("clusterroles",), ("bind",), names=(ROLE,)),
     # Why a pool is not ready is written in its pods and in the events about them. Pods of tasks,
-    # and the Secrets with their tokens, belong to nobody and have to be cleared away.
-    Rule("", ("pods",), (*_OBSERVE, "delete")),
+    # and the Secrets with their tokens, belong to nobody and have to be cleared away. Pods with
+    # keys are held back until the SuperLink knows them.
+    Rule("", ("pods",), (*_OBSERVE, "patch", "delete")),
     # Certificates and keys of secure Federations are kept in Secrets too.
     Rule("", ("secrets",), _OWN),
     Rule("", ("events",), (*_OBSERVE, "create")),

@@ -18,6 +18,7 @@ from ..kube.resources import EVENT
 from ..render import Facts
 from ..render.facts import Identities
 from ..render.metadata import MANAGER
+from ..status.admissions import Admissions
 from ..status.observed import Federation
 from ..status.outline import Outline
 from ..status.summary import Fault, Observation, refuse, summarize
@@ -25,9 +26,12 @@ from .caches import Caches, Key
 from .children import Children, Outcome
 from .connections import Connections
 from .desired import FEDERATION, Desired, Identity, desired_of, owner_of, version_of
+from .keys import KeyKeeper
+from .maker import Maker
+from .safe import Safe, TrustFault
 from .tasks import clear_away, left_over
 from .transitions import Transition, progress_only, transitions
-from .trust import Keeper, Trusted, TrustFault
+from .trust import Keeper, Trusted
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +62,9 @@ class Reconciler:
         self._facts = facts
         self._busy = busy
         self._clock = clock
-        self._keeper = Keeper(client, caches, clock)
+        safe, self._maker = Safe(client, caches), Maker()
+        self._keeper = Keeper(safe, self._maker, clock)
+        self._key_keeper = KeyKeeper(client, safe, self._maker, clock)
         self._desired: dict[Key, Desired] = {}
         self._identities: dict[Key, Identities] = {}
         self._postponed: dict[Key, datetime] = {}
@@ -99,11 +105,20 @@ class Reconciler:
         outcome = await children.care(desired)
         if trusted:
             outcome.transitions[:0] = trusted.told
-        recheck = await self._write_status(key, federation, desired, outcome, trusted)
+        admissions = await self._admit(key, desired, trusted)
+        recheck = await self._write_status(key, federation, desired, outcome, trusted, admissions)
         await self._clear_tasks(key, desired.outline)
         if outcome.retry is not None:
             raise Retry(outcome.retry)
         return recheck
+
+    async def _admit(self, key: Key, desired: Desired, trusted: Trusted | None) -> Admissions:
+        if trusted is None or trusted.keyed is None:
+            return Admissions()
+        pods, connected = self._caches.pods.group(key), self._connections.get(key)
+        found = self._key_keeper.look(desired.outline, trusted.keyed, pods, connected)
+        await self._key_keeper.admit(found)
+        return found
 
     async def _clear_tasks(self, key: Key, outline: Outline | None) -> None:
         if found := left_over(self._caches.pods.group(key), outline):
@@ -112,9 +127,14 @@ class Reconciler:
             log.info("tasks cleared away", extra=extra)
 
     async def _care_for_trust(self, key: Key, federation: Federation, desired: Desired) -> Trusted:
-        workloads = self._caches.workloads(federation.metadata.uid).values()
-        busy = self._connections.get(key).busy
-        return await self._keeper.care(federation, desired.outline, workloads, busy)
+        workloads = self._caches.workloads(federation.metadata.uid)
+        connected, outline = self._connections.get(key), desired.outline
+        trusted = await self._keeper.care(federation, outline, workloads.values(), connected.busy)
+        if not outline.authenticated:
+            return trusted
+        pods = self._caches.pods.group(key)
+        keyed = await self._key_keeper.care(federation, outline, workloads, pods, connected)
+        return trusted.with_keys(keyed)
 
     def _look_up(
         self, key: Key, federation: Federation, identities: Identities | None
@@ -138,7 +158,7 @@ class Reconciler:
         await self._patch(federation, previous, status, Outcome())
 
     async def close(self) -> None:
-        await self._keeper.close()
+        await self._maker.close()
 
     async def _write_status(
         self,
@@ -147,6 +167,7 @@ class Reconciler:
         desired: Desired,
         outcome: Outcome,
         trusted: Trusted | None,
+        admissions: Admissions,
     ) -> float | None:
         previous = read_status(federation)
         uid = federation.metadata.uid
@@ -163,6 +184,7 @@ class Reconciler:
             pending=outcome.pending,
             faults=outcome.faults,
             connected=self._connections.get(key),
+            waiting=admissions.waiting,
         )
         generation = federation.metadata.generation
         summary = summarize(desired.outline, observation, previous, generation, self._clock())
@@ -172,10 +194,11 @@ class Reconciler:
         if summary.superlink_available:
             roots = trusted.bundle if trusted else None
             wanted = summary.status.desired_supernodes
-            self._connections.follow(key, desired.outline, wanted, roots)
+            roster = trusted.keyed.roster if trusted and trusted.keyed else ()
+            self._connections.follow(key, desired.outline, wanted, roots, roster)
         else:
             self._connections.forget(key)
-        again = [summary.recheck, trusted.recheck if trusted else None]
+        again = [summary.recheck, trusted.recheck if trusted else None, admissions.again]
         return min((each for each in again if each is not None), default=None)
 
     def _postponement(

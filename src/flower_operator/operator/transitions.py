@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from ..api.types import Condition
 from ..status.summary import DEGRADED, READY
+from ..trust.decisions import Decision
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,11 @@ def progress_only(before: Sequence[Condition], after: Sequence[Condition]) -> bo
     return not transitions(before, after) and not any(
         each.status == "True" for each in after if each.type in (READY, DEGRADED)
     )
+
+
+def transition_of(decision: Decision) -> Transition:
+    """A certificate, a key or a secret that was made."""
+    return Transition(decision.reason, f"{decision.step}: {decision.message}", warning=False)
 
 
 def replaced(title: str, propagation: str, why: str) -> Transition:

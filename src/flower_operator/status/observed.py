@@ -5,8 +5,8 @@ from datetime import datetime
 import msgspec
 
 from ..render.metadata import CLIENTAPP, PREFIX, SERVERAPP
-from ..render.secrets import AUTHORITY, CERTIFICATE
-from .troubles import PodStatus, Trouble, troubles_of
+from ..render.secrets import AUTHORITY, CERTIFICATE, GATE, KEYS
+from .troubles import PodStatus, Trouble, running_since, troubles_of
 
 Struct = msgspec.Struct
 
@@ -82,6 +82,7 @@ class _Condition(Struct):
 class _TemplateAnnotations(Struct):
     certificate: str = msgspec.field(name=CERTIFICATE, default="")
     authority: str = msgspec.field(name=AUTHORITY, default="")
+    keys: str = msgspec.field(name=KEYS, default="")
 
 
 class _TemplateMetadata(Struct):
@@ -131,12 +132,13 @@ class Workload(Struct):
     """Why pods could not be created, where the workload itself says so."""
     certificate: str = ""
     authority: str = ""
+    keys: str = ""
     """What its pods are started with, where they are told."""
 
 
-class Pod(Struct):
-    """A pod that something is wrong with, or one of a task, which has no troubles of its own:
-    how tasks fare is between Flower and its users."""
+class Pod(Struct, frozen=True):
+    """A pod that something is wrong with, or that has a key, or one of a task, which has no
+    troubles of its own: how tasks fare is between Flower and its users."""
 
     namespace: str
     federation: str
@@ -149,6 +151,16 @@ class Pod(Struct):
     uid: str = ""
     index: str = ""
     """Of the SuperNode that a task is for."""
+    key: str = ""
+    """Which of its pool's keys is its own, where SuperNodes have keys."""
+    gates: tuple[str, ...] = ()
+    """What holds it back from being scheduled."""
+    started: float | None = None
+    """Since when its SuperNode runs, if that has a key, as seconds of the epoch."""
+
+    @property
+    def is_held(self) -> bool:
+        return GATE in self.gates
 
 
 class _PodLabels(Struct):
@@ -156,6 +168,11 @@ class _PodLabels(Struct):
     pool: str = msgspec.field(name=f"{PREFIX}/pool", default="")
     component: str = msgspec.field(name=f"{PREFIX}/component", default="")
     index: str = msgspec.field(name=f"{PREFIX}/index", default="")
+    ordinal: str = msgspec.field(name="apps.kubernetes.io/pod-index", default="")
+
+
+class _PodAnnotations(Struct):
+    keys: str = msgspec.field(name=KEYS, default="")
 
 
 class _PodMetadata(Struct, rename="camel"):
@@ -165,10 +182,57 @@ class _PodMetadata(Struct, rename="camel"):
     resource_version: str = ""
     deletion_timestamp: str | None = None
     labels: _PodLabels = msgspec.field(default_factory=_PodLabels)
+    annotations: _PodAnnotations = msgspec.field(default_factory=_PodAnnotations)
+
+
+class _Gate(Struct):
+    name: str = ""
+
+
+class _Requirement(Struct):
+    key: str = ""
+    values: tuple[str, ...] = ()
+
+
+class _Term(Struct, rename="camel"):
+    match_fields: tuple[_Requirement, ...] = ()
+
+
+class _NodeSelector(Struct, rename="camel"):
+    node_selector_terms: tuple[_Term, ...] = ()
+
+
+class _NodeAffinity(Struct):
+    required: _NodeSelector = msgspec.field(
+        name="requiredDuringSchedulingIgnoredDuringExecution", default_factory=_NodeSelector
+    )
+
+
+class _Affinity(Struct, rename="camel"):
+    node_affinity: _NodeAffinity = msgspec.field(default_factory=_NodeAffinity)
+
+
+class _PodSpec(Struct, rename="camel"):
+    node_name: str = ""
+    scheduling_gates: tuple[_Gate, ...] = ()
+    affinity: _Affinity = msgspec.field(default_factory=_Affinity)
+
+    @property
+    def node(self) -> str:
+        """Where it is, or where a DaemonSet wants it to be."""
+        aims = (
+            value
+            for term in self.affinity.node_affinity.required.node_selector_terms
+            for field in term.match_fields
+            if field.key == "metadata.name"
+            for value in field.values
+        )
+        return self.node_name or next(aims, "")
 
 
 class PodForm(Struct):
     metadata: _PodMetadata = msgspec.field(default_factory=_PodMetadata)
+    spec: _PodSpec = msgspec.field(default_factory=_PodSpec)
     status: PodStatus = msgspec.field(default_factory=PodStatus)
 
 
@@ -295,13 +359,15 @@ def daemon_set_of(form: WorkloadForm) -> Workload:
 
 def pod_of(form: PodForm) -> Pod | None:
     """Pods that are on their way out are of no interest, nor are those that are well, unless
-    they are tasks'."""
+    they are tasks' or have keys."""
     metadata, labels = form.metadata, form.metadata.labels
     if metadata.deletion_timestamp:
         return None
-    task = labels.component in TASKS
-    troubles = () if task else tuple(troubles_of(form.status))
-    if not troubles and not task:
+    task, keyed = labels.component in TASKS, bool(metadata.annotations.keys)
+    gates = tuple(gate.name for gate in form.spec.scheduling_gates)
+    # A pod that we hold back cannot be scheduled, and that is all that is wrong with it.
+    troubles = () if task or GATE in gates else tuple(troubles_of(form.status))
+    if not troubles and not task and not keyed:
         return None
     return Pod(
         namespace=metadata.namespace,
@@ -314,6 +380,9 @@ def pod_of(form: PodForm) -> Pod | None:
         troubles=troubles,
         uid=metadata.uid,
         index=labels.index,
+        key=(labels.ordinal or form.spec.node) if keyed else "",
+        gates=gates if keyed else (),
+        started=running_since(form.status, "supernode") if keyed else None,
     )
 
 
@@ -351,7 +420,11 @@ def _replicated(form: WorkloadForm, available: int) -> Workload:
 
 def _started_with(form: WorkloadForm) -> dict[str, str]:
     given = form.spec.template.metadata.annotations
-    return {"certificate": given.certificate, "authority": given.authority}
+    return {
+        "certificate": given.certificate,
+        "authority": given.authority,
+        "keys": given.keys,
+    }
 
 
 def _current(form: WorkloadForm) -> bool:

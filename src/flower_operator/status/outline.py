@@ -22,6 +22,8 @@ class PoolOutline:
     release: str
     launches_pods: bool
     """Whether its tasks are pods of their own."""
+    hangs: bool = False
+    """Whether a SuperNode that is refused hangs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,8 @@ class Outline:
     """What the SuperLink's certificate is for, where it has one."""
     shares_secret: bool = False
     """Whether SuperExecs share a secret with their owners."""
+    authenticated: bool = False
+    """Whether SuperNodes have keys."""
 
 
 def outline_of(federation: Federation, plan: Plan, facts: Facts) -> Outline:
@@ -52,6 +56,7 @@ def outline_of(federation: Federation, plan: Plan, facts: Facts) -> Outline:
             replicas=0 if spec.suspend else pool.replicas,
             release=str(releases.supernode),
             launches_pods=pool.executor == "kubernetes",
+            hangs=releases.supernode_dialect.refused_supernode_hangs,
         )
         for pool, releases in zip(spec.supernodes.pools, plan.releases.pools, strict=True)
     )
@@ -76,4 +81,5 @@ def outline_of(federation: Federation, plan: Plan, facts: Facts) -> Outline:
         launches_pods=spec.superlink.executor == "kubernetes",
         names=names,
         shares_secret=any(superexec_secret(federation, each) for each in dialects),
+        authenticated=spec.supernode_auth.enabled,
     )

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from ..api.types import Condition, Endpoints, FederationStatus, PoolStatus
+from ..trust.keys import Enrolment
 from .conditions import Finding, conditions_of
 from .observed import Mishap, Pod, Workload
 from .outline import Outline, PoolOutline
@@ -33,6 +34,8 @@ class Connected:
     """Whether a run is under way, where it matters to know."""
     asking: bool = False
     """Whether it is being asked for the first time since it, or the operator, was started."""
+    enrolment: Enrolment | None = None
+    """What it knows of the keys of SuperNodes, where these have keys."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,8 @@ class Observation:
     faults: Sequence[Fault] = ()
     """Why some of them could not be."""
     connected: Connected = Connected()
+    waiting: Mapping[str, str] = field(default_factory=dict)
+    """What pods with keys wait for, by their names."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,8 @@ class _Part:
     title: str
     workload: Workload | None
     faults: tuple[Fault, ...]
+    waiting: str = ""
+    """What one of its pods waits for."""
 
     @property
     def available(self) -> bool:
@@ -86,6 +93,9 @@ class _Part:
         if self.workload is None:
             return "Missing", f"{self.title} does not exist yet"
         ready, desired = self.workload.ready, self.workload.desired
+        if self.waiting:
+            message = f"{self.title}: {ready} of {desired} ready; {self.waiting}"
+            return "WaitingForKey", message
         return "Starting", f"{self.title}: {ready} of {desired} ready, rolling out"
 
 
@@ -236,7 +246,13 @@ def _pool(pool: PoolOutline, observation: Observation, now: datetime) -> _Part:
     pods = [
         pod for pod in observation.pods if pod.component == "supernode" and pod.pool == pool.name
     ]
-    return _Part(f"pool {pool.name}", workload, _faults(workload, pods, observation, now))
+    words = (
+        f"pod {pod.name} waits: {observation.waiting[pod.name]}"
+        for pod in sorted(pods, key=lambda each: each.name)
+        if pod.name in observation.waiting
+    )
+    faults = _faults(workload, pods, observation, now)
+    return _Part(f"pool {pool.name}", workload, faults, next(words, ""))
 
 
 def _faults(
@@ -249,7 +265,7 @@ def _faults(
             found.append(Fault("PodsRefused", words))
     settled = workload is not None and workload.settled
     for pod in sorted(pods, key=lambda each: each.name):
-        if pod.ended and settled:
+        if (pod.ended and settled) or pod.name in observation.waiting:
             continue
         for trouble in pod.troubles:
             if trouble.until is None or trouble.until > now.timestamp():

@@ -96,6 +96,14 @@ def troubles_of(pod: PodStatus) -> Iterator[Trouble]:
         yield from _container_troubles(container)
 
 
+def running_since(pod: PodStatus, container: str) -> float | None:
+    """As seconds of the epoch; None while it does not run."""
+    for each in pod.container_statuses or ():
+        if each.name == container and each.state.running and each.state.running.started_at:
+            return _seconds(each.state.running.started_at)
+    return None
+
+
 def _container_troubles(container: _ContainerStatus) -> Iterator[Trouble]:
     state = container.state
     where = f"container {container.name}"
@@ -131,5 +139,8 @@ def _steady_at(container: _ContainerStatus) -> float | None:
     if not running or not running.started_at:
         return None
     wait = min(FIRST_BACKOFF * 2.0 ** min(container.restart_count, 10), LONGEST_BACKOFF)
-    started: float = datetime.fromisoformat(running.started_at).timestamp()
-    return started + wait
+    return _seconds(running.started_at) + wait
+
+
+def _seconds(time: str) -> float:
+    return datetime.fromisoformat(time).timestamp()

@@ -83,6 +83,10 @@ class KeyDecision(Decision):
     """Retired public keys that the SuperLink knows no more."""
 
 
+Roster = tuple[tuple[str, Keyring, bool], ...]
+"""Each pool's name and keyring, and whether all its SuperNodes were started with its round."""
+
+
 @dataclass(frozen=True)
 class Registrations:
     """What to ask of a SuperLink."""
@@ -134,7 +138,7 @@ def decide_keys(
         return _new_round("NoKeys", "there are none yet", wanted)
     due = ring.made + KEY_LIFE
     limit = min(LONGEST_DELAY, max_wait) if max_wait is not None else LONGEST_DELAY
-    if now >= due + (limit if busy else timedelta()):
+    if enrolment and now >= due + (limit if busy else timedelta()):
         return _new_round("KeysDue", f"they were made on {ring.made.date()}", wanted)
     spent = enrolment.spent if enrolment else frozenset()
     missing = tuple(name for name in wanted if name not in ring.keys)
@@ -150,6 +154,9 @@ def decide_keys(
             retire=gone + unusable,
             forget=forget,
         )
+    if now >= due and enrolment is None:
+        message = "new keys wait for the SuperLink, which has to know them"
+        return KeyDecision(Step.KEEP, "WaitingForSuperLink", message)
     if now >= due:
         message = "new keys wait until no run is under way"
         return KeyDecision(Step.KEEP, "WaitingForRuns", message, again=due + limit)
@@ -181,7 +188,7 @@ def changed_keyring(
 
 
 def enrolment_of(nodes: Iterable[Node]) -> Enrolment:
-    """What a SuperLink's own list says."""
+    """What a SuperLink's own list says of all keys."""
     known = {text: node for node in nodes if (text := _key_of(node))}
     spent = {key for key, node in known.items() if node.status == UNREGISTERED}
     return Enrolment(
@@ -191,18 +198,13 @@ def enrolment_of(nodes: Iterable[Node]) -> Enrolment:
     )
 
 
-def registrations(
-    rings: Iterable[tuple[str, Keyring, bool]], nodes: Collection[Node]
-) -> Registrations:
+def registrations(roster: Roster, nodes: Collection[Node]) -> Registrations:
     """Register every key that is not; unregister those that are retired, once nobody uses them.
-
-    `rings`: each with the name of its pool, and whether all its SuperNodes were started with its
-    newest round. Keys that are in no ring are not ours: someone else registered them.
-    """
+    Keys that are in no ring are not ours: someone else registered them."""
     known = enrolment_of(nodes)
     register: list[tuple[str, str]] = []
     retired: set[str] = set()
-    for pool, ring, rolled_out in rings:
+    for pool, ring, rolled_out in roster:
         register += [
             (key, f"{pool}-{name}")
             for name, key in sorted(ring.keys.items())
@@ -212,6 +214,13 @@ def registrations(
     leaving = retired & known.registered
     ids = [node.id for node in nodes if _key_of(node) in leaving]
     return Registrations(tuple(register), tuple(ids))
+
+
+def own_enrolment(roster: Roster, nodes: Iterable[Node]) -> Enrolment:
+    """What it says of those in the roster: a SuperLink forgets none that it ever knew."""
+    own = {key for _, ring, _ in roster for key in (*ring.keys.values(), *ring.retired)}
+    known = enrolment_of(nodes)
+    return Enrolment(known.registered & own, known.online & own, known.spent & own)
 
 
 def _key_of(node: Node) -> str:

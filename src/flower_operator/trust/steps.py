@@ -3,7 +3,8 @@
     python -m flower_operator.trust.steps
 
 does so for a process that had better not load the library for certificates: each line of its
-standard input is a `Task` as JSON, each of its output a `Change`.
+standard input is a `Task` as JSON, each of its output a `Change`; or names of SuperNodes, as
+`pairs`, and a new key for each.
 """
 
 import json
@@ -141,6 +142,14 @@ def _task(content: dict[str, Any]) -> Task:
     )
 
 
+def _answer(content: dict[str, Any]) -> str:
+    if "pairs" in content:
+        from .certificates import make_key_pair
+
+        return json.dumps({name: asdict(make_key_pair()) for name in content["pairs"]})
+    return json.dumps(asdict(perform(_task(content))))
+
+
 if __name__ == "__main__":
     for line in sys.stdin:
-        print(json.dumps(asdict(perform(_task(json.loads(line))))), flush=True)
+        print(_answer(json.loads(line)), flush=True)
