@@ -11,6 +11,7 @@ from flower_operator.api.manifest import parse
 from flower_operator.operator.desired import CHILDREN, FEDERATION
 from flower_operator.render import Facts, render
 from flower_operator.render.facts import Identities
+from flower_operator.trust.keys import keyring_name, read_keyring
 from flower_operator.trust.layout import Part, Stored, decode_secret
 from flower_operator.trust.records import read_secret, read_state
 from tests.harness.control_plane import ControlPlane
@@ -186,15 +187,34 @@ class Namespace:
         assert state.certificate
         assert state.newest
         return Identities(
-            state.certificate.identity, state.newest.identity, secret.identity if secret else None
+            state.certificate.identity,
+            state.newest.identity,
+            secret.identity if secret else None,
+            self._rounds(document),
         )
 
+    def _rounds(self, document: Document) -> tuple[tuple[str, str], ...]:
+        if not document["spec"].get("supernodeAuth", {}).get("enabled"):
+            return ()
+        pools = [pool["name"] for pool in document["spec"]["supernodes"]["pools"]]
+        names = {pool: keyring_name(document["metadata"]["name"], pool) for pool in pools}
+        rings = {pool: read_keyring(self.secret(name)) for pool, name in names.items()}
+        return tuple((pool, ring.round) for pool, ring in rings.items() if ring)
+
+    def secret(self, name: str) -> dict[str, str]:
+        """The files of a Secret, none if there is no such Secret."""
+        path = f"/api/v1/namespaces/{self.name}/secrets/{name}"
+        status, answer = self.cluster.request("GET", path)
+        return decode_secret(answer["data"] if status == 200 else {})
+
     def _files(self, part: Part, federation: str) -> dict[str, str]:
-        kind = "secrets" if part.is_secret else "configmaps"
-        path = f"/api/v1/namespaces/{self.name}/{kind}/{part.object_name(federation)}"
+        name = part.object_name(federation)
+        if part.is_secret:
+            return self.secret(name)
+        path = f"/api/v1/namespaces/{self.name}/configmaps/{name}"
         status, answer = self.cluster.request("GET", path)
         data: dict[str, str] = answer["data"] if status == 200 else {}
-        return decode_secret(data) if part.is_secret else data
+        return data
 
     def _would_stay(self, wanted: Document, there: Document) -> bool:
         """Whether applying what is wanted would change nothing, by the API server's judgement."""
