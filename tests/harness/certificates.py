@@ -7,6 +7,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from flower_operator.trust.decisions import RolledOut, Wanted
+from flower_operator.trust.layout import SERVER_FILES, Stored
+from flower_operator.trust.steps import settle
+
 from .https_client import LOOPBACK
 
 
@@ -46,3 +50,10 @@ def self_signed_certificate(common_name: str) -> tuple[bytes, bytes]:
         pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     return private, certificate.public_bytes(pem)
+
+
+def issued_certificate(*names: str) -> dict[str, str]:
+    """tls.crt, tls.key and ca.crt as another issuer may make them, by a CA of its own."""
+    now = datetime.datetime.now(datetime.UTC)
+    stored, _, _ = settle(Stored(), Wanted(names), "other", "other", now, RolledOut())
+    return {name: stored.server[name] for name in SERVER_FILES}

@@ -17,7 +17,7 @@ NAMESPACE = "team"
 
 _KEPT: dict[str, tuple[type[Any], Callable[[Any], Any]]] = {
     "NetworkPolicy": (observed.CountedForm, observed.counted_of),
-    "Service": (observed.ChildForm, observed.child_of),
+    "Service": (observed.ServiceForm, observed.service_of),
     "ConfigMap": (observed.ChildForm, observed.child_of),
     "ServiceAccount": (observed.ServiceAccountForm, observed.service_account_of),
     "RoleBinding": (observed.RoleBindingForm, observed.role_binding_of),

@@ -15,7 +15,7 @@ from flower_operator.kube.cache import Cache, Key
 from flower_operator.kube.client import Client
 from flower_operator.kube.errors import ApiError, Unreachable
 from flower_operator.kube.resources import SERVICE, Resource
-from flower_operator.status.observed import Child, ChildForm, child_of
+from flower_operator.status.observed import Child, ServiceForm, service_of
 from tests.unit.federations import Document
 from tests.unit.virtual_time import run
 
@@ -497,7 +497,7 @@ def test_versions_that_are_no_numbers_are_taken_as_they_come() -> None:
 
 def of_real_objects(*script: Any, index: Callable[[Child], Hashable]) -> tuple[Server, Any]:
     server = Server({"/api/v1/services": list(script)})
-    cache = Cache(cast("Client", server), SERVICE, ChildForm, child_of, index=index)
+    cache = Cache(cast("Client", server), SERVICE, ServiceForm, service_of, index=index)
 
     async def scenario() -> None:
         following = asyncio.create_task(cache.run())

@@ -465,10 +465,16 @@ def test_a_run_on_one_with_tls_is_known_of(links: SuperLinks) -> None:
             its.connections.follow(KEY, outline(insecure=False), 2, "roots")
             await asyncio.sleep(1)
             assert its.connections.get(KEY) == Connected(2, busy=True)
+            del links.online[ADDRESS]
+            await asyncio.sleep(SELDOM)
+            assert its.connections.get(KEY).why_not
+            assert its.connections.get(KEY).busy, "it may still be under way"
+            links.online[ADDRESS] = 2
+            await asyncio.sleep(SELDOM)
             links.runs = links.runs[:1]
             await asyncio.sleep(SELDOM)
             assert its.connections.get(KEY) == Connected(2, busy=False)
-            assert its.told == [KEY, KEY]
+            assert its.told == [KEY] * 4
 
     run(scenario())
 

@@ -1,11 +1,13 @@
 """What a user is told about a broken manifest: the field, the fault, the remedy."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from flower_operator.api.manifest import is_federation, parse
 from flower_operator.api.problems import InvalidFederation
+from flower_operator.api.types import Rotation
 from tests.unit.federations import document
 
 
@@ -126,3 +128,13 @@ def test_a_federation_of_another_group_is_none_of_ours() -> None:
     assert is_federation({"kind": "Federation"})
     assert not is_federation({"apiVersion": "core.kubefed.io/v1", "kind": "Federation"})
     assert not is_federation({"apiVersion": "v1", "kind": "Service"})
+
+
+def test_how_long_a_restart_may_wait_is_a_time() -> None:
+    def longest(text: str) -> timedelta | None:
+        return Rotation(max_wait=text).longest
+
+    assert Rotation().longest is None
+    assert longest("12h") == timedelta(hours=12)
+    assert longest("1h30m5s") == timedelta(hours=1, minutes=30, seconds=5)
+    assert longest(f"{'9' * 31}h") == timedelta(days=3650)

@@ -12,13 +12,17 @@ from flower_operator.status.observed import (
     EventForm,
     Federation,
     FederationForm,
+    Metadata,
     Mishap,
     Refusal,
+    Service,
+    ServiceForm,
     Workload,
     child_of,
     federation_of,
     mishap_of,
     refusal_of,
+    service_of,
 )
 from tests.unit.federations import Document
 from tests.unit.observations import observe, workload
@@ -174,18 +178,32 @@ def test_objects_that_say_the_same_are_equal_whatever_their_version() -> None:
 
     def child(version: str, port: int = 1) -> Child:
         answer = {"metadata": {"resourceVersion": version}, "spec": {"ports": [{"port": port}]}}
-        return child_of(msgspec.json.decode(msgspec.json.encode(answer), type=ChildForm))
+        return service_of(msgspec.json.decode(msgspec.json.encode(answer), type=ServiceForm))
 
     assert federation("1") == federation("2")
     assert child("1") == child("2") != child("2", 7)
 
 
-def test_of_a_service_its_spec_is_kept_and_of_a_config_map_its_data() -> None:
+def test_of_a_service_its_spec_is_kept_and_where_it_is_reached_from_outside() -> None:
+    def service(answer: Document) -> Service:
+        form = msgspec.json.decode(msgspec.json.encode(answer), type=ServiceForm)
+        return service_of(form)
+
+    assert service({"spec": {"type": "NodePort"}}) == Service(
+        Metadata(), b'{"type":"NodePort"}', ()
+    )
+    ingress: list[Document] = [{"ip": "192.0.2.7", "ports": []}, {"hostname": "lb.example.test"}]
+    status = {"loadBalancer": {"ingress": ingress}}
+    found = service({"spec": {"externalIPs": ["192.0.2.9"]}, "status": status})
+    assert found.addresses == ("192.0.2.9", "192.0.2.7", "lb.example.test")
+    assert service({"spec": {}, "status": {"loadBalancer": {}}}).addresses == ()
+
+
+def test_of_a_config_map_its_data_is_kept() -> None:
     def content(answer: Document) -> bytes:
         form = msgspec.json.decode(msgspec.json.encode(answer), type=ChildForm)
         return child_of(form).content
 
-    assert content({"kind": "Service", "spec": {"type": "NodePort"}}) == b'{"type":"NodePort"}'
     assert content({"kind": "ConfigMap", "data": {"a": "b"}}) == b'{"a":"b"}'
     assert content({"kind": "ConfigMap", "metadata": {"name": "x"}}) == b""
 

@@ -9,6 +9,7 @@ from flower_operator.api.manifest import parse
 from flower_operator.api.problems import InvalidFederation
 from flower_operator.render import Facts, render
 from flower_operator.render.facts import Identities
+from flower_operator.render.secrets import name_notices
 from tests.unit.federations import Document, container, document, find, plan, pod, value_of
 
 
@@ -342,6 +343,47 @@ def test_ready_means_that_the_fleet_api_answers() -> None:
     new = plan(version="1.41.0", insecure=False)
     probe = container(pod(new, "Deployment", "fed-superlink"), "superlink")["readinessProbe"]
     assert probe["httpGet"] == {"path": "/health", "port": 8000, "scheme": "HTTPS"}
+
+
+def supernode_tls(**fields: Any) -> tuple[bool, bool]:
+    """Whether a SuperNode's own API has TLS, and whether its SuperExec demands that."""
+    node = pod(
+        plan(isolation="process", insecure=False, **fields), "StatefulSet", "fed-supernode-default"
+    )
+    serves = any(text.endswith("ssl-certfile") for text in container(node, "supernode")["args"])
+    asks = "--insecure" not in container(node, "superexec-clientapp")["args"]
+    mounted = "flower-supernode-tls" in names_of(node["volumes"])
+    assert serves == mounted
+    return serves, asks
+
+
+def test_a_supernodes_own_api_has_tls_where_both_sides_can() -> None:
+    assert supernode_tls(version="1.29.0") == (False, False)
+    assert supernode_tls(version="1.30.0") == supernode_tls(version="1.41.0") == (True, True)
+    # With a certificate from elsewhere there is no CA to sign another.
+    for tls in ({"secretName": "mine"}, {"issuerRef": {"name": "house-ca"}}):
+        assert supernode_tls(version="1.41.0", tls=tls) == (False, False)
+
+
+def test_of_a_secret_of_ones_own_only_the_certificate_is_mounted() -> None:
+    superlink = pod(plan(insecure=False, tls={"secretName": "mine"}), "Deployment", "fed-superlink")
+    (volume,) = (each for each in superlink["volumes"] if each["name"] == "flower-tls")
+    assert volume["secret"] == {
+        "secretName": "mine",
+        "items": [{"key": key, "path": key} for key in ("ca.crt", "tls.crt", "tls.key")],
+    }
+
+
+def test_who_uses_node_ports_is_told_to_name_the_nodes() -> None:
+    def told(**tls: Any) -> bool:
+        link = {"service": {"type": "NodePort"}}
+        parsed = parse(document(superlink=link, insecure=False, tls=tls))
+        return bool(name_notices(parsed))
+
+    assert told()
+    assert not told(subjectAltNames=["192.0.2.7"])
+    assert not told(secretName="mine")
+    assert name_notices(parse(document(superlink={"service": {"type": "NodePort"}}))) == []
 
 
 def test_every_container_has_its_probes() -> None:

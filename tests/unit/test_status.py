@@ -512,6 +512,10 @@ def test_notices_are_part_of_being_ready() -> None:
     of = replace(outline(), notices=("spec.version: newer than known", "another one"))
     message = by_type(status(of, healthy()).conditions)["Ready"].message
     assert "note: spec.version: newer than known; note: another one" in message
+    waiting = healthy(notes=["a new certificate waits"])
+    assert by_type(status(of, waiting).conditions)["Ready"].message.endswith(
+        "another one; note: a new certificate waits"
+    )
     silent = replace(outline(), notices=())
     assert "note:" not in by_type(status(silent, healthy()).conditions)["Ready"].message
 

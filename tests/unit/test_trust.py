@@ -20,7 +20,9 @@ from flower_operator.trust import certificates
 from flower_operator.trust.certificates import AUTHORITY_LIFE, CERTIFICATE_LIFE, make_key_pair
 from flower_operator.trust.decisions import (
     LAST_CALL,
+    LONGEST_DELAY,
     OVERLAP,
+    SECRET_LIFE,
     Decision,
     RolledOut,
     Step,
@@ -29,8 +31,13 @@ from flower_operator.trust.decisions import (
     decide_secret,
 )
 from flower_operator.trust.fingerprints import fingerprint
-from flower_operator.trust.layout import Part, Stored, decode_secret, encode_secret
-from flower_operator.trust.names import address_of, normal_name, server_names
+from flower_operator.trust.layout import Files, Part, Stored, decode_secret, encode_secret
+from flower_operator.trust.names import (
+    address_of,
+    normal_name,
+    server_names,
+    with_addresses,
+)
 from flower_operator.trust.records import Certificate, State, read_state
 from flower_operator.trust.steps import Change, Task, apply, make_secret, perform, settle
 
@@ -38,6 +45,7 @@ START = datetime(2027, 1, 15, 8, 30, 7, 123456, UTC)
 DAY = timedelta(days=1)
 NAMES = server_names("lab", "team")
 WANTED = Wanted(NAMES)
+ALL = Wanted(NAMES, max_wait=5 * DAY, supernode=True)
 
 
 def settled(
@@ -114,6 +122,8 @@ def test_every_form_of_the_services_name_and_more() -> None:
         "192.0.2.7",
         "2001:db8::1",
     )
+    found = with_addresses(("a",), ["192.0.2.7", "A", "not a name!", "LB.example.org."])
+    assert found == ("a", "192.0.2.7", "lb.example.org"), "others are less careful"
     assert normal_name("*.example.org") == "*.example.org"
     for bad in (
         "",
@@ -134,13 +144,83 @@ def test_every_form_of_the_services_name_and_more() -> None:
 def test_other_names_are_a_reason_for_a_new_certificate_by_the_same_authority() -> None:
     more = Wanted((*NAMES, "192.0.2.7"))
     decision = decide(state_of(FRESH), more, START, RolledOut())
-    assert decision.message == "the SuperLink's certificate: it lacks 192.0.2.7"
+    assert decision.message == "the SuperLink's certificate: it is not for 192.0.2.7"
     stored, reasons, _ = settled(FRESH, START, wanted=more)
     assert reasons == ["NamesDiffer"]
     assert certificate_of(stored).authority == certificate_of(FRESH).authority
     assert settled(stored, START, wanted=more)[1] == []
-    back = settled(stored, START)
-    assert back[1] == ["NamesDiffer"]
+    assert settled(stored, START)[1] == [], "nothing is restarted to take a name away"
+    other = Wanted((*NAMES, "192.0.2.8"))
+    stored, reasons, _ = settled(stored, START, wanted=other)
+    assert (reasons, set(certificate_of(stored).names)) == (
+        ["NamesDiffer"],
+        {*NAMES, "192.0.2.7", "192.0.2.8"},
+    ), "the first may come again"
+    stored, reasons, _ = settled(stored, certificate_of(stored).renewal, wanted=other)
+    assert (reasons, certificate_of(stored).names) == (["CertificateDue"], other.names)
+
+
+def test_other_names_wait_for_runs_and_not_for_ever() -> None:
+    wanted, busy = Wanted((*NAMES, "192.0.2.7")), RolledOut(busy=True)
+    stored, reasons, last = settled(FRESH, START, busy, wanted)
+    assert (reasons, last.reason) == (["NamesDiffer"], "WaitingForRuns")
+    assert certificate_of(stored).identity == certificate_of(FRESH).identity
+    since = START.replace(microsecond=0)
+    assert last.again == since + LONGEST_DELAY
+    until = (since + LONGEST_DELAY).strftime("%Y-%m-%d %H:%M UTC")
+    assert last.message == (
+        f"a certificate for 192.0.2.7 waits until no run is under way, {until} at the latest"
+    )
+    assert settled(stored, START + DAY, busy, wanted)[1] == []
+    for now, rolled_out in ((START + DAY, RolledOut()), (START + LONGEST_DELAY, busy)):
+        renewed, reasons, _ = settled(stored, now, rolled_out, wanted)
+        assert (reasons, certificate_of(renewed).names) == (["NamesDiffer"], wanted.names)
+    assert settled(stored, START + DAY, busy)[1] == ["NamesComplete"], "it is not lacking now"
+    assert settled(stored, START + DAY, busy, replace(wanted, max_wait=DAY))[1] == ["NamesDiffer"]
+
+
+SECRET = make_secret(bytes(32), START).files
+SECRET_DUE = START.replace(microsecond=0) + SECRET_LIFE
+# What may wait for runs: since when it is due, until when it lasts, and who decides.
+LIVES = {
+    "CertificateDue": (certificate_of(FRESH).renewal, certificate_of(FRESH).urgency),
+    "AuthorityDue": (DUE, state_of(FRESH).authorities[0].urgency),
+    "SecretDue": (SECRET_DUE, SECRET_DUE + LONGEST_DELAY),
+}
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from(sorted(LIVES)),
+    st.one_of(st.none(), st.integers(0, 24 * 400)),
+    st.floats(-0.2, 1.2),
+    st.booleans(),
+)
+def test_runs_put_off_what_is_due_for_so_long_and_no_longer(
+    reason: str, hours: int | None, part: float, busy: bool
+) -> None:
+    """At once if no run is under way; if one is, after `max_wait`, and never later than without."""
+    max_wait = None if hours is None else timedelta(hours=hours)
+    due, longest = LIVES[reason]
+    now = due + (longest - due) * part
+    if reason == "SecretDue":
+        decision = decide_secret(SECRET, now, busy=busy, max_wait=max_wait)
+    else:
+        wanted = Wanted(NAMES, max_wait=max_wait)
+        stored = replace(FRESH, server=server_at(now)) if reason == "AuthorityDue" else FRESH
+        decision = decide(state_of(stored), wanted, now, RolledOut(busy=busy))
+    latest = longest if max_wait is None else min(longest, due + max_wait)
+    assert (decision.reason == reason) == (now >= (latest if busy else due)), decision
+    if busy and due <= now < latest:
+        assert decision.reason == "WaitingForRuns"
+        assert decision.again
+        assert now < decision.again <= latest
+
+
+def server_at(now: datetime) -> Files:
+    """A certificate of the same CA that is new then."""
+    decision = decide(state_of(replace(FRESH, server={})), WANTED, START, RolledOut())
+    return perform(Task(decision, FRESH, "lab", "team", now)).files
 
 
 def clients(*trusting: State, serving: Stored | None = None, busy: bool = False) -> RolledOut:
@@ -338,7 +418,7 @@ def test_the_decisions_load_no_library_for_certificates() -> None:
 
 def test_a_step_in_a_process_of_its_own() -> None:
     decision = decide(read_state(Stored()), WANTED, START, RolledOut())
-    task = Task(decision, Stored(), "lab", "team", NAMES, START)
+    task = Task(decision, Stored(), "lab", "team", START)
     command = [sys.executable, "-m", "flower_operator.trust.steps"]
     done = subprocess.run(command, input=task.to_json(), capture_output=True, text=True, check=True)
     change = Change.from_json(done.stdout)
@@ -363,7 +443,7 @@ class World:
         self.stored = apply(change, self.stored)
         self.state = read_state(self.stored)
 
-    def operate(self, *, busy: bool = False, wanted: Wanted = WANTED) -> None:
+    def operate(self, *, busy: bool = False, wanted: Wanted = ALL) -> None:
         """As the operator does: until there is nothing left to do."""
         served = self.link.certificate
         facts = RolledOut(
@@ -379,8 +459,7 @@ class World:
                 assert decision.again
                 assert decision.again > self.now
                 return
-            names = wanted.names
-            self.put(perform(Task(decision, self.stored, "lab", "team", names, self.now)))
+            self.put(perform(Task(decision, self.stored, "lab", "team", self.now)))
             self.reasons.append(decision.reason)
         raise AssertionError(f"it never ends: {self.reasons[-10:]}")
 
@@ -408,6 +487,9 @@ class World:
                 or not trusted.valid_at(self.now)
             ):
                 yield f"{self.now}: client {number} does not trust what is served"
+            own = node.supernode
+            if not own or not own.valid_at(self.now) or own.authority not in (node.published or ()):
+                yield f"{self.now}: tasks of client {number} cannot trust it"
 
 
 def started() -> World:
@@ -430,9 +512,12 @@ def test_ten_years_in_which_every_connection_can_be_made() -> None:
         if day % 10 == 0:
             world.restart_node(day // 10 % 3)
         most = max(most, len(world.state.authorities))
-    rotation = ["AuthorityDue", "BundleDiffers", "ClientsTrustNew", "OldAuthorityUnused"]
-    assert [each for each in world.reasons[3:] if each != "CertificateDue"] == 2 * [
-        *rotation,
+    assert [each for each in world.reasons[4:] if each != "CertificateDue"] == 2 * [
+        "AuthorityDue",
+        "BundleDiffers",
+        "AuthorityReplaced",
+        "ClientsTrustNew",
+        "OldAuthorityUnused",
         "BundleDiffers",
     ]
     assert world.reasons.count("CertificateDue") > 40
@@ -449,7 +534,7 @@ EVENTS = st.lists(
 
 
 def happen(world: World, wanted: Wanted, kind: str, number: int) -> Wanted:
-    part = list(Part)[number % 3]
+    part = (Part.AUTHORITIES, Part.BUNDLE, Part.SERVER, Part.SUPERNODE)[number % 4]
     files = dict(world.stored.of(part))
     match kind:
         case "wait":
@@ -475,7 +560,7 @@ def happen(world: World, wanted: Wanted, kind: str, number: int) -> Wanted:
 @settings(max_examples=12, deadline=None)
 @given(EVENTS)
 def test_whatever_happens_it_ends_in_a_connection(events: list[tuple[str, int]]) -> None:
-    world, wanted = started(), WANTED
+    world, wanted = started(), ALL
     for kind, number in events:
         wanted = happen(world, wanted, kind, number)
         world.operate(busy=number % 2 == 0, wanted=wanted)
@@ -501,7 +586,9 @@ def test_clients_that_are_in_time_are_never_cut_off(
             served = world.link.certificate
             if served and world.now + 2 * DAY > served.not_after:
                 world.restart_link()
-            if world.now + 2 * DAY > world.state.authorities[0].not_after - LAST_CALL:
+            own = min(node.supernode.not_after for node in world.nodes if node.supernode)
+            first = min(own, world.state.authorities[0].not_after - LAST_CALL)
+            if world.now + 2 * DAY > first:
                 world.restart()
             assert not list(world.broken())
         if which & 4:

@@ -216,8 +216,8 @@ RULES = (
         _pools(_daemon, _launches_pods, "executor"),
     ),
     Rule(
-        "spec.supernodes.pools[*].executor may be kubernetes only when insecure=true: SuperNodes "
-        "have no certificate, so their tasks would reach them in plain text",
+        "spec.supernodes.pools[*].executor may be kubernetes only when insecure=true: a "
+        "SuperNode's certificate is for its own pod, so tasks in others could not trust it",
         f"!has(self.spec.insecure) || self.spec.insecure || {NO_POOL_LAUNCHES_PODS}",
         _pools(_secure, _launches_pods, "executor"),
     ),

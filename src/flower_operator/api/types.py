@@ -1,5 +1,7 @@
 """The Federation: every field, its default and its limits. The CRD is generated from here."""
 
+import re
+from datetime import timedelta
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -22,6 +24,8 @@ Text = Annotated[str, Field(min_length=1)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 Positive = Annotated[int, Field(ge=1, le=2**31 - 1)]
 Duration = Annotated[str, Field(pattern="^([0-9]+(h|m|s))+$", max_length=32)]
+SECONDS = {"h": 3600, "m": 60, "s": 1}
+LONGEST_SECONDS = 10 * 365 * 24 * 3600
 Texts = Annotated[dict[str, str], AfterValidator(in_order)]
 
 PodTemplate = Annotated[dict[str, Any], KubernetesType("PodTemplateSpec")]
@@ -236,6 +240,15 @@ class Rotation(Part):
         ),
     )
 
+    @property
+    def longest(self) -> timedelta | None:
+        """`max_wait` as a time; one too long for a calendar is as good as none."""
+        if self.max_wait is None:
+            return None
+        parts = re.findall(r"([0-9]+)([hms])", self.max_wait)
+        seconds = sum(int(number) * SECONDS[unit] for number, unit in parts)
+        return timedelta(seconds=min(seconds, LONGEST_SECONDS))
+
 
 class Tls(Part):
     secret_name: Text | None = Field(
@@ -256,6 +269,11 @@ class Tls(Part):
         default=[],
         description="More DNS names and IP addresses that the SuperLink is reached by.",
     )
+
+    @property
+    def from_elsewhere(self) -> bool:
+        """Whether the certificate is not made by whoever runs the Federation."""
+        return bool(self.secret_name or self.issuer_ref)
 
 
 class SuperNodeAuth(Part):

@@ -21,6 +21,7 @@ class Resource:
         return f"{root}{within}/{self.plural}" + (f"/{name}" if name else "")
 
 
+CERTIFICATE = Resource("cert-manager.io", "v1", "Certificate", "certificates")
 CONFIG_MAP = Resource("", "v1", "ConfigMap", "configmaps")
 EVENT = Resource("", "v1", "Event", "events")
 POD = Resource("", "v1", "Pod", "pods")

@@ -39,7 +39,7 @@ def start(
 ) -> Started:
     """Start a Federation, or change it to this if it runs; `tell` hears what takes long."""
     try:
-        plan = render(_with_subprocesses(_with_release(federation, options)), Facts())
+        plan = render(_for_this_machine(_with_release(federation, options)), Facts())
     except InvalidFederation as error:
         raise LocalError("\n".join(map(str, error.problems))) from None
     own = record(federation.name)
@@ -51,7 +51,7 @@ def start(
         before = own.read_desired()
         trust = _trust(federation, own, before)
         own.write_desired(_desired(federation.name, plan, own, options, before, trust))
-    notices = (*plan.notices, *_executor_notices(federation), *_container_notices(plan))
+    notices = (*plan.notices, *_cluster_notices(federation), *_container_notices(plan))
     notices += trust.notices if trust else ()
     if own.is_running():
         own.signal(SIGHUP)
@@ -138,23 +138,28 @@ def _with_release(federation: Federation, options: Options) -> Federation:
     )
 
 
-def _with_subprocesses(federation: Federation) -> Federation:
-    """There are no pods to be had here: SuperExecs run their tasks as they do if not told."""
+def _for_this_machine(federation: Federation) -> Federation:
+    """There are no pods to be had here: SuperExecs run their tasks as they do if not told. Nor are
+    there Secrets or issuers: certificates are made."""
     spec, untold = federation.spec, {"executor": None}
     pools = [pool.model_copy(update=untold) for pool in spec.supernodes.pools]
     changes = {
         "superlink": spec.superlink.model_copy(update=untold),
         "supernodes": spec.supernodes.model_copy(update={"pools": pools}),
+        "tls": spec.tls.model_copy(update={"secret_name": None, "issuer_ref": None}),
     }
     return federation.model_copy(update={"spec": spec.model_copy(update=changes)})
 
 
-def _executor_notices(federation: Federation) -> list[str]:
+def _cluster_notices(federation: Federation) -> list[str]:
     executors = [federation.spec.superlink.executor]
     executors += [pool.executor for pool in federation.spec.supernodes.pools]
-    if "kubernetes" not in executors:
-        return []
-    return ["executor kubernetes is for clusters; here tasks are processes like all others"]
+    notices = []
+    if "kubernetes" in executors:
+        notices.append("executor kubernetes is for clusters; here tasks are processes like others")
+    if federation.spec.tls.from_elsewhere and not federation.spec.insecure:
+        notices.append("spec.tls.secretName and issuerRef are for clusters; here a CA is made")
+    return notices
 
 
 def _container_notices(plan: Plan) -> list[str]:

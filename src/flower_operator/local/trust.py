@@ -39,9 +39,12 @@ def renew_trust(folder: Path, federation: str, running: Iterable[Process]) -> Tr
     now = datetime.now(UTC)
     objects = {part: trust_folder(folder) / part.object_name(federation) for part in Part}
     before = Stored(
-        _read(objects[Part.AUTHORITIES]), _read(objects[Part.BUNDLE]), _read(objects[Part.SERVER])
+        _read(objects[Part.AUTHORITIES]),
+        _read(objects[Part.BUNDLE]),
+        _read(objects[Part.SERVER]),
+        _read(objects[Part.SUPERNODE]),
     )
-    wanted = Wanted(LOCAL, overlap=OVERLAP)
+    wanted = Wanted(LOCAL, overlap=OVERLAP, supernode=True)
     started_with = _rolled_out(federation, running)
     stored, taken, last = settle(before, wanted, federation, NAMESPACE, now, started_with)
     for _, change in taken:
@@ -73,11 +76,13 @@ def _rolled_out(federation: str, running: Iterable[Process]) -> RolledOut:
 def _versions(federation: str, stored: Stored, secret: Files) -> dict[str, str]:
     state, shared = read_state(stored), read_secret(secret)
     assert state.certificate
+    assert state.supernode
     assert state.newest
     assert shared
     return {
         Part.SERVER.object_name(federation): state.certificate.identity,
         Part.BUNDLE.object_name(federation): state.newest.identity,
+        Part.SUPERNODE.object_name(federation): state.supernode.identity,
         Part.SUPEREXEC.object_name(federation): shared.identity,
     }
 

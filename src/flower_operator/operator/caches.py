@@ -27,6 +27,7 @@ from .actions import Existing
 from .desired import FEDERATION, WORKLOADS, Identity
 
 _MANAGED, _COMPONENT = f"app.kubernetes.io/managed-by={MANAGER}", f"{PREFIX}/component"
+FEDERATION_LABEL = f"{PREFIX}/federation"
 OURS = {"labelSelector": f"{_MANAGED},{_COMPONENT}!={TRUST}"}
 TRUSTED = {"labelSelector": f"{_MANAGED},{_COMPONENT}={TRUST}"}
 REFUSED = {"fieldSelector": "reason=FailedCreate"}
@@ -95,14 +96,14 @@ class Caches:
                 namespaces=namespaces,
                 select=TRUSTED,
                 calm=CALM_SECONDS,
-                changed=self._child_changed,
+                changed=self._trust_changed,
             )
             for resource in (SECRET, CONFIG_MAP)
         }
         self._children: dict[str, Cache[Any, Any]] = {}
         for resource, form, keep in (
             (NETWORK_POLICY, observed.CountedForm, observed.counted_of),
-            (SERVICE, observed.ChildForm, observed.child_of),
+            (SERVICE, observed.ServiceForm, observed.service_of),
             (CONFIG_MAP, observed.ChildForm, observed.child_of),
             (SERVICE_ACCOUNT, observed.ServiceAccountForm, observed.service_account_of),
             (ROLE_BINDING, observed.RoleBindingForm, observed.role_binding_of),
@@ -159,6 +160,11 @@ class Caches:
         names = {workload.metadata.name for workload in workloads}
         return [each for each in self._mishaps.group(namespace) if each.workloads & names]
 
+    def addresses(self, namespace: str, service: str) -> tuple[str, ...]:
+        """Where a Service says that it is reached from outside."""
+        found: observed.Service | None = self._children[SERVICE.kind].get((namespace, service))
+        return found.addresses if found else ()
+
     def trust(self, kind: str, namespace: str, name: str) -> Trust | None:
         return self._trust[kind].get((namespace, name))
 
@@ -194,9 +200,13 @@ class Caches:
             return  # just the status that was written; anything else came in between
         self._concerned(key)
 
-    def _child_changed(
-        self, key: Key, old: Existing | Trust | None, new: Existing | Trust | None
-    ) -> None:
+    def _trust_changed(self, key: Key, old: Trust | None, new: Trust | None) -> None:
+        """By label: what another controller made has no owner at first."""
+        for each in (old, new):
+            if each:
+                self._tell((key[0], each.metadata.labels.get(FEDERATION_LABEL, "")))
+
+    def _child_changed(self, key: Key, old: Existing | None, new: Existing | None) -> None:
         for each in (old, new):
             if each and (owner := each.metadata.owner):
                 self._tell((key[0], owner.name))

@@ -119,10 +119,12 @@ class Connections:
 
         try:
             answer = await _answer_of(asked)
-        except Unreachable:
-            answer = Connected(why_not=f"nothing answers at {asked.address}")
-        except Refused as error:
-            answer = Connected(why_not=f"{asked.address} does not say: {error}")
+        except (Unreachable, Refused) as error:
+            words = f"{asked.address} does not say: {error}"
+            if isinstance(error, Unreachable):
+                words = f"nothing answers at {asked.address}"
+            # A run that was under way may still be.
+            answer = Connected(why_not=words, busy=asked.answer.busy)
         finally:
             self._turn.release()
         if self._asked.get(key) is not asked:

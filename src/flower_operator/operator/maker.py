@@ -1,11 +1,13 @@
-"""Makes certificates and keys in a process of its own."""
+"""Makes certificates and keys, and looks into them, in a process of its own."""
 
 import asyncio
 import json
 import sys
 from collections.abc import Sequence
 
+from ..trust.given import Inspected, Unfit
 from ..trust.keys import KeyPair
+from ..trust.layout import Files
 from ..trust.steps import Change, Task, perform
 
 IDLE_SECONDS = 10.0
@@ -32,6 +34,13 @@ class Maker:
             return {}
         answer = json.loads(await self._ask(json.dumps({"pairs": list(names)})))
         return {name: KeyPair(**pair) for name, pair in answer.items()}
+
+    async def inspect(self, files: Files) -> Inspected:
+        """What is in a certificate that was made elsewhere. Raises Unfit."""
+        answer = await self._ask(json.dumps({"inspect": files}))
+        if unfit := json.loads(answer).get("unfit"):
+            raise Unfit(unfit)
+        return Inspected.from_json(answer)
 
     async def _ask(self, question: str) -> bytes:
         async with self._turn:

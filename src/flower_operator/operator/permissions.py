@@ -44,6 +44,8 @@ MANAGER = (
     Rule("", ("pods",), (*_OBSERVE, "patch", "delete")),
     # Certificates and keys of secure Federations are kept in Secrets too.
     Rule("", ("secrets",), _OWN),
+    # Where cert-manager is to issue them: what is asked of it.
+    Rule("cert-manager.io", ("certificates",), ("get", "create", "patch", "delete")),
     Rule("", ("events",), (*_OBSERVE, "create")),
 )
 

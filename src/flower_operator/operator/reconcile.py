@@ -26,6 +26,7 @@ from .caches import Caches, Key
 from .children import Children, Outcome
 from .connections import Connections
 from .desired import FEDERATION, Desired, Identity, desired_of, owner_of, version_of
+from .given import Elsewhere
 from .keys import KeyKeeper
 from .maker import Maker
 from .safe import Safe, TrustFault
@@ -63,7 +64,8 @@ class Reconciler:
         self._busy = busy
         self._clock = clock
         safe, self._maker = Safe(client, caches), Maker()
-        self._keeper = Keeper(safe, self._maker, clock)
+        elsewhere = Elsewhere(client, caches, safe, self._maker)
+        self._keeper = Keeper(caches, safe, self._maker, elsewhere, clock)
         self._key_keeper = KeyKeeper(client, safe, self._maker, clock)
         self._desired: dict[Key, Desired] = {}
         self._identities: dict[Key, Identities] = {}
@@ -105,6 +107,7 @@ class Reconciler:
         outcome = await children.care(desired)
         if trusted:
             outcome.transitions[:0] = trusted.told
+            outcome.faults[:0] = trusted.faults
         admissions = await self._admit(key, desired, trusted)
         recheck = await self._write_status(key, federation, desired, outcome, trusted, admissions)
         await self._clear_tasks(key, desired.outline)
@@ -129,7 +132,10 @@ class Reconciler:
     async def _care_for_trust(self, key: Key, federation: Federation, desired: Desired) -> Trusted:
         workloads = self._caches.workloads(federation.metadata.uid)
         connected, outline = self._connections.get(key), desired.outline
-        trusted = await self._keeper.care(federation, outline, workloads.values(), connected.busy)
+        superlink = workloads.get((outline.superlink_kind, outline.superlink))
+        # One that has not been asked yet since the operator was started may have runs.
+        busy = connected.busy or bool(connected.asking and superlink and superlink.ready)
+        trusted = await self._keeper.care(federation, outline, workloads.values(), busy)
         if not outline.authenticated:
             return trusted
         pods = self._caches.pods.group(key)
@@ -185,6 +191,7 @@ class Reconciler:
             faults=outcome.faults,
             connected=self._connections.get(key),
             waiting=admissions.waiting,
+            notes=trusted.notes if trusted else (),
         )
         generation = federation.metadata.generation
         summary = summarize(desired.outline, observation, previous, generation, self._clock())

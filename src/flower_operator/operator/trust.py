@@ -8,10 +8,14 @@ from datetime import datetime
 from ..render.facts import Identities
 from ..status.observed import Federation, Workload
 from ..status.outline import Outline
+from ..status.summary import Fault
 from ..trust.decisions import Decision, RolledOut, Step, Wanted, decide, decide_secret
 from ..trust.layout import BUNDLE_FILE, Files, Part, Stored
+from ..trust.names import with_addresses
 from ..trust.records import read_secret, read_state
 from ..trust.steps import MOST_STEPS, SECRET_BYTES, Change, Task, apply, make_secret
+from .caches import Caches
+from .given import LOOK_SECONDS, Elsewhere, Kept, Look
 from .keys import Keyed
 from .maker import Maker
 from .safe import Safe
@@ -30,72 +34,105 @@ class Trusted:
     """Seconds until time alone may change it."""
     keyed: Keyed | None = None
     """The keys of SuperNodes, where they have some."""
+    notes: tuple[str, ...] = ()
+    """What waits, and for what."""
+    faults: tuple[Fault, ...] = ()
+    """What keeps it from being renewed; what runs, runs on."""
 
     def with_keys(self, keyed: Keyed) -> "Trusted":
         turns = [each for each in (self.recheck, keyed.recheck) if each is not None]
-        return Trusted(
-            replace(self.identities, keys=keyed.rounds),
-            self.bundle,
-            self.told + keyed.told,
-            min(turns, default=None),
-            keyed,
+        return replace(
+            self,
+            identities=replace(self.identities, keys=keyed.rounds),
+            told=self.told + keyed.told,
+            recheck=min(turns, default=None),
+            keyed=keyed,
         )
 
 
 class Keeper:
     """Makes, renews and mends."""
 
-    def __init__(self, safe: Safe, maker: Maker, clock: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        caches: Caches,
+        safe: Safe,
+        maker: Maker,
+        elsewhere: Elsewhere,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._caches = caches
         self._safe = safe
         self._maker = maker
+        self._elsewhere = elsewhere
         self._clock = clock
 
     async def care(
         self, federation: Federation, outline: Outline, workloads: Iterable[Workload], busy: bool
     ) -> Trusted:
         """Take every step that is due; what can wait for a run, waits. Raises TrustFault."""
-        metadata, now = federation.metadata, self._clock()
+        now, every = self._clock(), tuple(workloads)
+        addresses = self._caches.addresses(federation.metadata.namespace, outline.superlink)
+        names = with_addresses(outline.names, addresses)
+        look = Look(federation, outline, names, every, rolled_out_of(every, busy), now)
+        await self._elsewhere.end_issuing(look)
+        given = bool(outline.tls.secret or outline.tls.issuer)
+        kept = await self._elsewhere.care(look) if given else await self._care_for_own(look)
+        secret, decisions = None, [kept.decision]
+        if outline.shares_secret:
+            secret, decision = await self._care_for_secret(look)
+            decisions.append(decision)
+        turns = [(each.again - now).total_seconds() for each in decisions if each.again]
+        return Trusted(
+            replace(kept.identities, secret=secret),
+            kept.bundle,
+            tuple(look.told),
+            min([*turns, LOOK_SECONDS] if given else turns, default=None),
+            notes=tuple(each.message for each in decisions if each.reason != "Valid"),
+            faults=(kept.fault,) if kept.fault else (),
+        )
+
+    async def _care_for_own(self, look: Look) -> Kept:
+        """With a CA of the Federation's own."""
+        federation, tls = look.federation, look.outline.tls
+        metadata = federation.metadata
         stored = Stored(
             self._part(federation, Part.AUTHORITIES),
             self._part(federation, Part.BUNDLE),
             self._part(federation, Part.SERVER),
+            self._part(federation, Part.SUPERNODE),
         )
-        wanted, rolled_out = Wanted(outline.names), rolled_out_of(workloads, busy)
-        told: list[Transition] = []
+        wanted = Wanted(look.names, max_wait=tls.max_wait, supernode=tls.supernode)
         while (
-            decision := decide(read_state(stored), wanted, now, rolled_out)
+            decision := decide(read_state(stored), wanted, look.now, look.rolled_out)
         ).step is not Step.KEEP:
-            if len(told) == MOST_STEPS:  # each of them is a write
+            if len(look.told) == MOST_STEPS:  # each of them is a write
                 raise RuntimeError(f"no end after {MOST_STEPS} steps, the last of them {decision}")
-            task = Task(decision, stored, metadata.name, metadata.namespace, wanted.names, now)
+            task = Task(decision, stored, metadata.name, metadata.namespace, look.now)
             change = await self._maker.make(task)
             await self._write(federation, change)
             stored = apply(change, stored)
-            told.append(transition_of(decision))
-        secret, secret_decision = None, None
-        if outline.shares_secret:
-            secret, secret_decision = await self._care_for_secret(federation, now, busy, told)
+            look.told.append(transition_of(decision))
         state = read_state(stored)
         assert state.certificate
         assert state.newest
-        turns = [each.again for each in (decision, secret_decision) if each and each.again]
-        return Trusted(
-            Identities(state.certificate.identity, state.newest.identity, secret),
-            stored.bundle[BUNDLE_FILE],
-            tuple(told),
-            (min(turns) - now).total_seconds() if turns else None,
+        identities = Identities(
+            state.certificate.identity,
+            state.newest.identity,
+            supernode=state.supernode.identity if tls.supernode and state.supernode else None,
         )
+        return Kept(identities, stored.bundle[BUNDLE_FILE], decision)
 
-    async def _care_for_secret(
-        self, federation: Federation, now: datetime, busy: bool, told: list[Transition]
-    ) -> tuple[str, Decision]:
-        files = self._part(federation, Part.SUPEREXEC)
-        decision = decide_secret(files, now, busy=busy)
+    async def _care_for_secret(self, look: Look) -> tuple[str, Decision]:
+        files, busy = self._part(look.federation, Part.SUPEREXEC), look.rolled_out.busy
+        max_wait = look.outline.tls.max_wait
+        decision = decide_secret(files, look.now, busy=busy, max_wait=max_wait)
         if decision.step is not Step.KEEP:
-            change = make_secret(secrets.token_bytes(SECRET_BYTES), now)
-            await self._write(federation, change)
+            change = make_secret(secrets.token_bytes(SECRET_BYTES), look.now)
+            await self._write(look.federation, change)
             files = change.files
-            told.append(transition_of(decision))
+            look.told.append(transition_of(decision))
+            decision = decide_secret(files, look.now)
         secret = read_secret(files)
         assert secret
         return secret.identity, decision

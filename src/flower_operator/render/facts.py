@@ -15,6 +15,8 @@ class Identities:
     """Of the SuperExecs, where they share one with their owners."""
     keys: tuple[tuple[str, str], ...] = ()
     """The round of keys of each pool, where SuperNodes have keys."""
+    supernode: str | None = None
+    """The certificate of the SuperNodes' own API, where that has TLS."""
 
 
 @dataclass(frozen=True)

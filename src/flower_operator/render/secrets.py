@@ -7,9 +7,17 @@ from ..api.types import Federation
 from ..flower.commands import ServerCertificate
 from ..flower.dialects import Dialect
 from ..trust.keys import MOST_KEYS, keyring_name
-from ..trust.layout import BUNDLE_FILE, CERTIFICATE_FILE, KEY_FILE, SECRET_FILE, Part
+from ..trust.layout import (
+    BUNDLE_FILE,
+    CERTIFICATE_FILE,
+    KEY_FILE,
+    SECRET_FILE,
+    SERVER_FILES,
+    Part,
+)
 from .facts import Facts, Identities
 from .metadata import PREFIX
+from .releases import PoolReleases
 
 Object = dict[str, Any]
 
@@ -20,10 +28,16 @@ SECRET = f"{PREFIX}/superexec-secret"
 KEYS = f"{PREFIX}/keys"
 GATE = f"{PREFIX}/key"
 """Holds a SuperNode's pod back until its key is registered."""
+SUPERNODE = f"{PREFIX}/supernode-certificate"
 SERVER_CERTIFICATE = ServerCertificate(
     authority=f"{FOLDER}/tls/{BUNDLE_FILE}",
     certificate=f"{FOLDER}/tls/{CERTIFICATE_FILE}",
     key=f"{FOLDER}/tls/{KEY_FILE}",
+)
+SUPERNODE_CERTIFICATE = ServerCertificate(
+    authority=f"{FOLDER}/supernode-tls/{BUNDLE_FILE}",
+    certificate=f"{FOLDER}/supernode-tls/{CERTIFICATE_FILE}",
+    key=f"{FOLDER}/supernode-tls/{KEY_FILE}",
 )
 ROOT_CERTIFICATES = f"{FOLDER}/ca/{BUNDLE_FILE}"
 SUPEREXEC_SECRET = f"{FOLDER}/superexec/{SECRET_FILE}"
@@ -36,6 +50,32 @@ def superexec_secret(federation: Federation, dialect: Dialect) -> str | None:
     return SUPEREXEC_SECRET if wanted and dialect.superexec_secret else None
 
 
+def supernode_certificate(
+    federation: Federation, releases: PoolReleases
+) -> ServerCertificate | None:
+    """The files that a pool's own API has TLS with, where both sides of it can and the CA is the
+    Federation's own. Elsewhere it is plain, on loopback."""
+    spec = federation.spec
+    if spec.insecure or spec.isolation_mode != "process" or spec.tls.from_elsewhere:
+        return None
+    serves = releases.supernode_dialect.supernode_certificate
+    asks = releases.clientapp_dialect.superexec_root_certificates
+    return SUPERNODE_CERTIFICATE if serves and asks else None
+
+
+def name_notices(federation: Federation) -> list[str]:
+    """Nodes are not the operator's to read, and which of them clients use nobody can tell."""
+    spec = federation.spec
+    if spec.insecure or spec.superlink.service.type != "NodePort":
+        return []
+    if spec.tls.secret_name or spec.tls.subject_alt_names:
+        return []
+    return [
+        "spec.tls.subjectAltNames: name the addresses of the nodes by which clients reach the "
+        "NodePort; the certificate is not for them"
+    ]
+
+
 def superlink_annotations(facts: Facts, *, trusts: bool, shares: bool) -> dict[str, str]:
     """On the SuperLink's pod: what it was started with. `trusts`: it is a client of itself."""
     found = facts.identities
@@ -44,10 +84,13 @@ def superlink_annotations(facts: Facts, *, trusts: bool, shares: bool) -> dict[s
     return {CERTIFICATE: found.certificate} | _client(found, trusts=trusts, shares=shares)
 
 
-def client_annotations(facts: Facts, *, shares: bool) -> dict[str, str]:
-    """The same for SuperNodes."""
+def client_annotations(facts: Facts, *, shares: bool, serves: bool) -> dict[str, str]:
+    """The same for SuperNodes. `serves`: with TLS."""
     found = facts.identities
-    return _client(found, trusts=True, shares=shares) if found else {}
+    if found is None:
+        return {}
+    own = {SUPERNODE: found.supernode} if serves and found.supernode else {}
+    return _client(found, trusts=True, shares=shares) | own
 
 
 def key_annotations(facts: Facts, pool: str) -> dict[str, str]:
@@ -67,8 +110,20 @@ def _client(found: Identities, *, trusts: bool, shares: bool) -> dict[str, str]:
     return authority | secret
 
 
-def server_certificate_volume(federation: str) -> Object:
-    return {"name": "flower-tls", "secret": {"secretName": Part.SERVER.object_name(federation)}}
+def server_certificate_volume(federation: Federation) -> Object:
+    """Of a Secret that is not ours, the files that there must be and no others."""
+    own = Part.SERVER.object_name(federation.name)
+    if not (name := federation.spec.tls.secret_name):
+        return {"name": "flower-tls", "secret": {"secretName": own}}
+    items = [{"key": file, "path": file} for file in SERVER_FILES]
+    return {"name": "flower-tls", "secret": {"secretName": name, "items": items}}
+
+
+def supernode_certificate_volume(federation: str) -> Object:
+    return {
+        "name": "flower-supernode-tls",
+        "secret": {"secretName": Part.SUPERNODE.object_name(federation)},
+    }
 
 
 def authority_volume(federation: str) -> Object:

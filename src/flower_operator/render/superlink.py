@@ -211,7 +211,7 @@ def _volumes(federation: Federation, releases: Releases) -> list[Object]:
     volumes = executor.volumes(tasks.account) if tasks else []
     if federation.spec.insecure:
         return volumes
-    volumes.append(secrets.server_certificate_volume(federation.name))
+    volumes.append(secrets.server_certificate_volume(federation))
     if federation.spec.isolation_mode == "process":
         if releases.superlink_dialect.runtime_follows_tls:
             volumes.append(secrets.authority_volume(federation.name))

@@ -58,7 +58,8 @@ def pool_objects(
         annotations[f"{PREFIX}/node-config"] = config.hash
     if not federation.spec.insecure:
         secret = secrets.superexec_secret(federation, releases.supernode_dialect)
-        annotations |= secrets.client_annotations(facts, shares=secret is not None)
+        serves = secrets.supernode_certificate(federation, releases) is not None
+        annotations |= secrets.client_annotations(facts, shares=secret is not None, serves=serves)
     keyed = federation.spec.supernode_auth.enabled
     annotations |= secrets.key_annotations(facts, pool.name) if keyed else {}
     tasks = pool_tasks(federation, position)
@@ -128,6 +129,7 @@ def _supernode_container(
     secure, keyed = not spec.insecure, spec.supernode_auth.enabled
     own_name = node_config.ENVIRONMENT[node_config.OWN_NAME[spec.mode]]
     secret = secrets.superexec_secret(federation, releases.supernode_dialect)
+    tls = secrets.supernode_certificate(federation, releases)
     arguments = supernode_arguments(
         releases.supernode_dialect,
         spec.isolation_mode,
@@ -135,10 +137,12 @@ def _supernode_container(
         runtime_exposed=pool.executor == "kubernetes",
         root_certificates=secrets.ROOT_CERTIFICATES if secure else None,
         private_key=secrets.PRIVATE_KEY if keyed else None,
+        tls=tls,
         superexec_secret=secret,
         node_config=config.argument,
     )
     mounts = [secrets.mount("ca")] if secure else []
+    mounts += [secrets.mount("supernode-tls")] if tls else []
     mounts += [secrets.mount("superexec")] if secret else []
     mounts += [secrets.key_mount(own_name["name"])] if keyed else []
     mounts += [node_config.mount()] if config.files else []
@@ -161,7 +165,9 @@ def _superexec_container(
     federation: Federation, pool: Pool, releases: PoolReleases, tasks: Tasks | None
 ) -> Object:
     secret = secrets.superexec_secret(federation, releases.clientapp_dialect)
-    mounts = [secrets.mount("superexec")] if secret else []
+    runs_tls = secrets.supernode_certificate(federation, releases) is not None
+    mounts = [secrets.mount("ca")] if runs_tls else []
+    mounts += [secrets.mount("superexec")] if secret else []
     runtime = releases.supernode_dialect.clientappio
     address, env = beside(runtime), _env(federation, pool)
     resources = gpus.requests(pool.gpu, pool.superexec_resources)
@@ -177,6 +183,7 @@ def _superexec_container(
             releases.clientapp_dialect,
             "clientapp",
             address,
+            root_certificates=secrets.ROOT_CERTIFICATES if runs_tls else None,
             superexec_secret=secret,
             executor_config=executor.CONFIG if tasks else None,
         ),
@@ -208,6 +215,8 @@ def _volumes(
         volumes.append(node_config.volume(name))
     if not federation.spec.insecure:
         volumes.append(secrets.authority_volume(federation.name))
+        if secrets.supernode_certificate(federation, releases):
+            volumes.append(secrets.supernode_certificate_volume(federation.name))
         if secrets.superexec_secret(federation, releases.supernode_dialect):
             volumes.append(secrets.superexec_secret_volume(federation.name))
     if federation.spec.supernode_auth.enabled:

@@ -40,11 +40,33 @@ class Metadata(Struct, rename="camel"):
 
 
 class ChildForm(Struct):
-    """A Service or a ConfigMap."""
+    """A ConfigMap."""
 
     metadata: Metadata = msgspec.field(default_factory=Metadata)
-    spec: msgspec.Raw = msgspec.Raw(b"")
     data: msgspec.Raw = msgspec.Raw(b"")
+
+
+class _Ingress(Struct):
+    ip: str = ""
+    hostname: str = ""
+
+
+class _LoadBalancer(Struct):
+    ingress: list[_Ingress] | None = None
+
+
+class _ServiceStatus(Struct, rename="camel"):
+    load_balancer: _LoadBalancer = msgspec.field(default_factory=_LoadBalancer)
+
+
+class _ServiceSpec(Struct):
+    external_addresses: list[str] | None = msgspec.field(name="externalIPs", default=None)
+
+
+class ServiceForm(Struct):
+    metadata: Metadata = msgspec.field(default_factory=Metadata)
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+    status: _ServiceStatus = msgspec.field(default_factory=_ServiceStatus)
 
 
 class CountedForm(Struct):
@@ -71,6 +93,11 @@ class Child(Struct):
     metadata: Metadata
     content: bytes
     """Its spec, data or what else it has, as JSON: read when called for, and small until then."""
+
+
+class Service(Child):
+    addresses: tuple[str, ...]
+    """Where it is reached from outside of the cluster, as far as it says so itself."""
 
 
 class _Condition(Struct):
@@ -311,7 +338,14 @@ def federation_of(form: FederationForm) -> Federation:
 
 
 def child_of(form: ChildForm) -> Child:
-    return Child(_unversioned(form.metadata), bytes(form.spec) or bytes(form.data))
+    return Child(_unversioned(form.metadata), bytes(form.data))
+
+
+def service_of(form: ServiceForm) -> Service:
+    spec, ingress = bytes(form.spec), form.status.load_balancer.ingress or ()
+    given = msgspec.json.decode(spec, type=_ServiceSpec).external_addresses or ()
+    addresses = [*given, *(text for each in ingress for text in (each.ip, each.hostname) if text)]
+    return Service(_unversioned(form.metadata), spec, tuple(addresses))
 
 
 def counted_of(form: CountedForm) -> Child:

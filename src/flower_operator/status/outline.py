@@ -1,15 +1,17 @@
 """What a status needs to know of a Federation's plan, small enough to keep for each."""
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 from ..api.rules import pool_name, superlink_name
-from ..api.types import Federation, Mode
+from ..api.types import Federation, IssuerRef, Mode
+from ..flower.commands import LOOPBACK
 from ..render import Facts, Plan
 from ..render.metadata import namespace_of
 from ..render.persistence import persistence_notices
-from ..render.secrets import superexec_secret
+from ..render.secrets import name_notices, superexec_secret, supernode_certificate
 from ..render.superlink import control_address
-from ..trust.names import server_names
+from ..trust.names import server_names, service_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,20 @@ class PoolOutline:
     """Whether its tasks are pods of their own."""
     hangs: bool = False
     """Whether a SuperNode that is refused hangs."""
+
+
+@dataclass(frozen=True, slots=True)
+class TlsOutline:
+    """Where certificates come from, and when they may take a restart."""
+
+    secret: str | None = None
+    """A Secret with a certificate that was made elsewhere."""
+    issuer: IssuerRef | None = None
+    demanded: tuple[str, ...] = ()
+    """The names by which Flower itself connects, which no certificate may lack."""
+    supernode: bool = False
+    """Whether SuperNodes have TLS for their own API."""
+    max_wait: timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +60,7 @@ class Outline:
     """Whether SuperExecs share a secret with their owners."""
     authenticated: bool = False
     """Whether SuperNodes have keys."""
+    tls: TlsOutline = TlsOutline()
 
 
 def outline_of(federation: Federation, plan: Plan, facts: Facts) -> Outline:
@@ -75,6 +92,7 @@ def outline_of(federation: Federation, plan: Plan, facts: Facts) -> Outline:
         notices=(
             *plan.notices,
             *persistence_notices(federation, plan.releases.superlink_dialect),
+            *name_notices(federation),
         ),
         suspended=spec.suspend,
         secure=not spec.insecure,
@@ -82,4 +100,19 @@ def outline_of(federation: Federation, plan: Plan, facts: Facts) -> Outline:
         names=names,
         shares_secret=any(superexec_secret(federation, each) for each in dialects),
         authenticated=spec.supernode_auth.enabled,
+        tls=_tls(federation, plan, facts),
+    )
+
+
+def _tls(federation: Federation, plan: Plan, facts: Facts) -> TlsOutline:
+    spec, releases = federation.spec, plan.releases
+    demanded = [service_name(federation.name, namespace_of(federation, facts))]
+    if spec.isolation_mode == "process" and releases.superlink_dialect.runtime_follows_tls:
+        demanded.append(LOOPBACK)
+    return TlsOutline(
+        spec.tls.secret_name,
+        spec.tls.issuer_ref,
+        tuple(demanded),
+        any(supernode_certificate(federation, pool) for pool in releases.pools),
+        spec.tls.rotation.longest,
     )

@@ -57,6 +57,8 @@ class Observation:
     connected: Connected = Connected()
     waiting: Mapping[str, str] = field(default_factory=dict)
     """What pods with keys wait for, by their names."""
+    notes: Sequence[str] = ()
+    """No fault, but worth a user's look, beside what follows from the plan."""
 
 
 @dataclass(frozen=True)
@@ -171,7 +173,7 @@ def _findings(
         verdict = Finding(READY, False, *waiting)
     else:
         reconciling = Finding(RECONCILING, False, "Done", "everything is as the spec says")
-        verdict = _settled(outline, counts, ready)
+        verdict = _settled([*outline.notices, *observation.notes], counts, ready)
     return [
         verdict,
         reconciling,
@@ -210,12 +212,12 @@ def _waiting(
     return None
 
 
-def _settled(outline: Outline, counts: tuple[int, int], ready: bool) -> Finding:
+def _settled(notices: Sequence[str], counts: tuple[int, int], ready: bool) -> Finding:
     if not ready:
         message = "spec.suspend is true: no SuperNodes run, the SuperLink does"
         return Finding(READY, False, "Suspended", message)
     message = f"the SuperLink and {counts[0]} of {counts[1]} SuperNodes are ready"
-    notes = "".join(f"; note: {notice}" for notice in outline.notices)
+    notes = "".join(f"; note: {notice}" for notice in notices)
     return Finding(READY, True, "AllReady", message + notes)
 
 

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from .keys import KeyPair
-from .layout import BUNDLE_FILE, Files, Stored, authority_key_file
+from .layout import BUNDLE_FILE, Files, Part, Stored, authority_key_file
 from .names import address_of
 from .records import (
     BACKDATED,
@@ -34,6 +34,8 @@ from .records import (
 
 AUTHORITY_LIFE = timedelta(days=5 * 365)
 CERTIFICATE_LIFE = timedelta(days=90)
+SUPERNODE_LIFE = timedelta(days=365)
+"""Longer, since a new one restarts every SuperNode, and it is for loopback alone."""
 MOST_AUTHORITIES = 4
 """Kept beside a new one, whatever clocks and people do."""
 
@@ -67,9 +69,9 @@ def with_new_authority(stored: Stored, federation: str, namespace: str, now: dat
 
 
 def new_certificate(
-    stored: Stored, signer: str, federation: str, names: Sequence[str], now: datetime
+    stored: Stored, part: Part, signer: str, federation: str, names: Sequence[str], now: datetime
 ) -> Files:
-    """The object of the server's certificate, with a new one by the CA of that identity."""
+    """The object of a server's certificate, with a new one by the CA of that identity."""
     authority_text = split_bundle(stored.authorities[BUNDLE_FILE])[signer]
     authority = x509.load_pem_x509_certificate(authority_text.encode())
     authority_key = load_pem_private_key(
@@ -77,7 +79,9 @@ def new_certificate(
     )
     assert isinstance(authority_key, ec.EllipticCurvePrivateKey)
     key = ec.generate_private_key(ec.SECP256R1())
-    certificate = _server_certificate(key, authority, authority_key, federation, names, now)
+    life = SUPERNODE_LIFE if part is Part.SUPERNODE else CERTIFICATE_LIFE
+    server = f"{federation}-{part.removesuffix('-tls')}"
+    certificate = _server_certificate(key, authority, authority_key, server, names, now, now + life)
     record = Certificate(
         certificate.not_valid_before_utc,
         certificate.not_valid_after_utc,
@@ -130,12 +134,13 @@ def _server_certificate(
     key: ec.EllipticCurvePrivateKey,
     authority: x509.Certificate,
     authority_key: ec.EllipticCurvePrivateKey,
-    federation: str,
+    server: str,
     names: Sequence[str],
     now: datetime,
+    end: datetime,
 ) -> x509.Certificate:
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"{federation}-superlink")])
-    end = min(whole_second(now) + CERTIFICATE_LIFE, authority.not_valid_after_utc)
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, server)])
+    end = min(whole_second(end), authority.not_valid_after_utc)
     issuer_key = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key())
     serial = x509.random_serial_number()
     return (

@@ -7,12 +7,13 @@ first (their bundle holds both, and they are started with it), then the SuperLin
 it, then the old one is dropped.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
 from .layout import Files, Part
+from .names import LOCAL
 from .records import (
     Authority,
     Certificate,
@@ -29,7 +30,7 @@ LAST_CALL = timedelta(days=3)
 """So long before the old CA ends the new one is used, whoever does not know it."""
 SECRET_LIFE = timedelta(days=365)
 LONGEST_DELAY = timedelta(days=30)
-"""How long a run may keep a secret from being changed."""
+"""How long a run may keep a secret, or the names of a certificate, from being changed."""
 
 
 class Step(StrEnum):
@@ -41,11 +42,18 @@ class Step(StrEnum):
     DROP_AUTHORITIES = "DropAuthorities"
     MAKE_SECRET = "MakeSecret"
     CHANGE_KEYS = "ChangeKeys"
+    NOTE_NAMES = "NoteNames"
+    ISSUE_SUPERNODE_CERTIFICATE = "IssueSuperNodeCertificate"
 
     @property
     def makes_certificate(self) -> bool:
         """Whether the step needs the library for that."""
-        return self in (Step.ADD_AUTHORITY, Step.ISSUE_CERTIFICATE, Step.SERVE_FROM_NEW)
+        return self in (
+            Step.ADD_AUTHORITY,
+            Step.ISSUE_CERTIFICATE,
+            Step.SERVE_FROM_NEW,
+            Step.ISSUE_SUPERNODE_CERTIFICATE,
+        )
 
 
 @dataclass(frozen=True)
@@ -55,6 +63,10 @@ class Wanted:
     overlap: timedelta = OVERLAP
     replace_before: datetime | None = None
     """CAs made before are to be replaced: someone asked for it then."""
+    max_wait: timedelta | None = None
+    """How long a run may put off what is due; never for longer than what there is lasts."""
+    supernode: bool = False
+    """Whether SuperNodes have TLS for their own API."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +88,8 @@ class Decision:
     message: str
     signer: str | None = None
     """Identity of the CA that signs, where one does."""
+    names: tuple[str, ...] = ()
+    """What the certificate is for, where one is made."""
     again: datetime | None = None
     """When it may be otherwise by the clock alone."""
 
@@ -93,8 +107,21 @@ class _Case:
         assert newest
         return newest
 
-    def may_disturb(self, life: Life) -> bool:
-        return not self.rolled_out.busy or self.now >= life.urgency
+    def may_disturb(self, latest: datetime) -> bool:
+        return not self.rolled_out.busy or self.now >= latest
+
+    def renewal_limit(self, life: Life) -> datetime:
+        """Until when a run may put off the renewal."""
+        return latest_of(life.renewal, life.urgency, self.wanted.max_wait)
+
+    def serving_limit(self, old: Authority) -> datetime:
+        """Until when it may put off that the new CA is used."""
+        return latest_of(self.newest.made + self.wanted.overlap, old.urgency, self.wanted.max_wait)
+
+    def naming_limit(self, certificate: Certificate) -> datetime | None:
+        """Until when it may put off a certificate for more names, if it does."""
+        since = certificate.lacking
+        return latest_of(since, since + LONGEST_DELAY, self.wanted.max_wait) if since else None
 
     def can_sign(self, authority: Authority | None) -> bool:
         return bool(authority and authority.key_digest and authority.valid_at(self.now))
@@ -110,14 +137,16 @@ def decide(state: State, wanted: Wanted, now: datetime, rolled_out: RolledOut) -
             return decision
         waiting = waiting or decision
     assert state.certificate
-    reason, message = "Valid", f"the certificate is valid until {_day(state.certificate.not_after)}"
+    reason, message = "Valid", f"the certificate is valid until {day(state.certificate.not_after)}"
     if waiting:
         reason, message = waiting.reason, waiting.message
     again = min((time for time in _turns(case) if time > now), default=None)
     return Decision(Step.KEEP, reason, message, again=again)
 
 
-def decide_secret(files: Files, now: datetime, *, busy: bool = False) -> Decision:
+def decide_secret(
+    files: Files, now: datetime, *, busy: bool = False, max_wait: timedelta | None = None
+) -> Decision:
     """Whether the secret of the SuperExecs is to be made anew."""
     try:
         secret = read_secret(files)
@@ -126,12 +155,12 @@ def decide_secret(files: Files, now: datetime, *, busy: bool = False) -> Decisio
     if secret is None:
         return Decision(Step.MAKE_SECRET, "NoSecret", "there is none yet")
     due = secret.made + SECRET_LIFE
-    if now >= due + (LONGEST_DELAY if busy else timedelta()):
-        return Decision(Step.MAKE_SECRET, "SecretDue", f"it was made on {_day(secret.made)}")
+    latest = latest_of(due, due + LONGEST_DELAY, max_wait)
+    if now >= (latest if busy else due):
+        return Decision(Step.MAKE_SECRET, "SecretDue", f"it was made on {day(secret.made)}")
     if now >= due:
-        message, again = "a new secret waits until no run is under way", due + LONGEST_DELAY
-        return Decision(Step.KEEP, "WaitingForRuns", message, again=again)
-    return Decision(Step.KEEP, "Valid", f"it is used until {_day(due)}", again=due)
+        return replace(wait("a new SuperExec secret", latest), again=latest)
+    return Decision(Step.KEEP, "Valid", f"it is used until {day(due)}", again=due)
 
 
 def _authority(case: _Case) -> Decision | None:
@@ -144,17 +173,18 @@ def _authority(case: _Case) -> Decision | None:
             return _add("AuthorityKeyMissing", "the CA's key is gone")
         return _add("NoAuthority", "there is no CA yet")
     if now >= newest.not_after:
-        return _add("AuthorityExpired", f"the CA ended on {_day(newest.not_after)}")
+        return _add("AuthorityExpired", f"the CA ended on {day(newest.not_after)}")
     if now < newest.not_before:
-        return _add("AuthorityNotYetValid", f"the CA begins only on {_day(newest.not_before)}")
+        return _add("AuthorityNotYetValid", f"the CA begins only on {day(newest.not_before)}")
     asked = case.wanted.replace_before
     # One that was asked for in the future would never be new enough.
     if asked and whole_second(asked) <= now and newest.made < whole_second(asked):
         return _add("RotationRequested", "a new CA was asked for")
     if now >= newest.renewal:
-        if not case.may_disturb(newest):
-            return _keep("WaitingForRuns", "a new CA waits until no run is under way")
-        return _add("AuthorityDue", f"the CA ends on {_day(newest.not_after)}")
+        latest = case.renewal_limit(newest)
+        if not case.may_disturb(latest):
+            return wait("a new CA", latest)
+        return _add("AuthorityDue", f"the CA ends on {day(newest.not_after)}")
     return None
 
 
@@ -181,9 +211,9 @@ def _usable(case: _Case) -> Decision | None:
     if case.state.authority(certificate.authority) is None:
         return _issue(case, "AuthorityUnknown", "it was signed by another CA")
     if now >= certificate.not_after:
-        return _issue(case, "CertificateExpired", f"it ended on {_day(certificate.not_after)}")
+        return _issue(case, "CertificateExpired", f"it ended on {day(certificate.not_after)}")
     if now < certificate.not_before:
-        start = _day(certificate.not_before)
+        start = day(certificate.not_before)
         return _issue(case, "CertificateNotYetValid", f"it begins only on {start}")
     return None
 
@@ -196,16 +226,17 @@ def _serve(case: _Case) -> Decision | None:
     old = case.state.authority(certificate.authority)
     if old is None or not old.valid_at(now):
         return _serve_new(case, "OldAuthorityInvalid", "nobody can accept the old CA any more")
-    end = _day(old.not_after)
+    end = day(old.not_after)
     if now >= old.not_after - LAST_CALL:
         return _serve_new(case, "OldAuthorityEnds", f"the old CA ends on {end}")
     if case.rolled_out.trusting - {newest.identity}:
         return _keep("WaitingForClients", f"not every client has the new CA; the old ends on {end}")
     since = newest.made + case.wanted.overlap
     if now < since:
-        return _keep("WaitingForOverlap", f"the new CA is published, and used from {_day(since)}")
-    if not case.may_disturb(old):
-        return _keep("WaitingForRuns", "the new CA is used when no run is under way")
+        return _keep("WaitingForOverlap", f"the new CA is published, and used from {day(since)}")
+    latest = case.serving_limit(old)
+    if not case.may_disturb(latest):
+        return wait("a certificate of the new CA", latest)
     return _serve_new(case, "ClientsTrustNew", "every client has the new CA")
 
 
@@ -217,13 +248,54 @@ def _renew(case: _Case) -> Decision | None:
         # Clients know the one that can sign, or they will not in time.
         late = now >= certificate.not_after - LAST_CALL
         return _serve_new(case, "CertificateEnds", "only the new CA can sign") if late else None
-    if set(certificate.names) != set(case.wanted.names):
-        return _issue(case, "NamesDiffer", _difference(certificate.names, case.wanted.names))
+    waiting = None
     # Near the end of its CA a new one would end with it just the same.
     if now >= certificate.renewal and certificate.not_after < authority.not_after:
-        if not case.may_disturb(certificate):
-            return _keep("WaitingForRuns", "a new certificate waits until no run is under way")
-        return _issue(case, "CertificateDue", f"it ends on {_day(certificate.not_after)}")
+        latest = case.renewal_limit(certificate)
+        if case.may_disturb(latest):
+            return _issue(case, "CertificateDue", f"it ends on {day(certificate.not_after)}")
+        waiting = wait("a new certificate", latest)
+    return _rename(case) or waiting
+
+
+def _rename(case: _Case) -> Decision | None:
+    """The certificate is for all names. One that it need not have any more stays until it is
+    renewed, also beside new ones: an address that comes and goes restarts nothing."""
+    certificate = _certificate(case)
+    missing = sorted(set(case.wanted.names) - set(certificate.names))
+    latest = case.naming_limit(certificate)
+    if not missing:
+        return _note("NamesComplete", "it is for all names again") if latest else None
+    words = f"it is not for {', '.join(missing)}"
+    if case.rolled_out.busy and latest is None:
+        return _note("NamesDiffer", words)
+    if latest and not case.may_disturb(latest):
+        return wait(f"a certificate for {', '.join(missing)}", latest)
+    names = tuple(dict.fromkeys((*case.wanted.names, *certificate.names)))
+    return replace(_issue(case, "NamesDiffer", words), names=names)
+
+
+def _supernode(case: _Case) -> Decision | None:
+    """SuperNodes have one for their own API, by the newest CA: who asks them is of the same pod
+    and so started with the same bundle."""
+    if not case.wanted.supernode:
+        return None
+    certificate, newest = case.state.supernode, case.newest
+    if certificate is None:
+        fault = case.state.faults.get(Part.SUPERNODE)
+        if fault:
+            return _issue_supernode(case, "CertificateUnreadable", f"it cannot be read: {fault}")
+        return _issue_supernode(case, "NoCertificate", "there is none yet")
+    if certificate.authority != newest.identity:
+        return _issue_supernode(case, "AuthorityReplaced", "there is a newer CA")
+    if not certificate.valid_at(case.now):
+        return _issue_supernode(case, "CertificateInvalid", "it has ended, or not begun")
+    if case.now >= certificate.renewal and certificate.not_after < newest.not_after:
+        latest = case.renewal_limit(certificate)
+        if not case.may_disturb(latest):
+            return wait("a new certificate of the SuperNodes", latest)
+        end = day(certificate.not_after)
+        return _issue_supernode(case, "CertificateDue", f"it ends on {end}")
     return None
 
 
@@ -243,6 +315,7 @@ POLICIES: tuple[Callable[[_Case], Decision | None], ...] = (
     _usable,
     _serve,
     _renew,
+    _supernode,
     _drop,
 )
 
@@ -250,12 +323,16 @@ POLICIES: tuple[Callable[[_Case], Decision | None], ...] = (
 def _turns(case: _Case) -> Iterator[datetime]:
     """When any policy may say something else."""
     certificate, newest = _certificate(case), case.newest
-    for life in (certificate, newest):
-        yield from (life.renewal, life.urgency, life.not_after)
+    for life in (certificate, newest, case.state.supernode):
+        if life:
+            yield from (life.renewal, case.renewal_limit(life), life.not_after)
     yield certificate.not_after - LAST_CALL
+    if latest := case.naming_limit(certificate):
+        yield latest
     old = case.state.authority(certificate.authority)
     if old and old is not newest:
-        yield from (newest.made + case.wanted.overlap, old.not_after - LAST_CALL, old.urgency)
+        yield from (newest.made + case.wanted.overlap, old.not_after - LAST_CALL)
+        yield case.serving_limit(old)
     if case.wanted.replace_before:
         yield case.wanted.replace_before
 
@@ -266,10 +343,9 @@ def _certificate(case: _Case) -> Certificate:
     return case.state.certificate
 
 
-def _difference(present: Iterable[str], wanted: Iterable[str]) -> str:
-    missing, surplus = set(wanted) - set(present), set(present) - set(wanted)
-    parts = (("it lacks", missing), ("it need not have", surplus))
-    return "; ".join(f"{word} {', '.join(sorted(names))}" for word, names in parts if names)
+def latest_of(due: datetime, longest: datetime, max_wait: timedelta | None) -> datetime:
+    """Until when a run may put off what is due since then, and can wait so long at most."""
+    return longest if max_wait is None else min(longest, due + max_wait)
 
 
 def _add(reason: str, message: str) -> Decision:
@@ -284,6 +360,16 @@ def _keep(reason: str, message: str) -> Decision:
     return Decision(Step.KEEP, reason, message)
 
 
+def _note(reason: str, message: str) -> Decision:
+    return Decision(Step.NOTE_NAMES, reason, f"the SuperLink's certificate: {message}")
+
+
+def wait(what: str, latest: datetime) -> Decision:
+    until = latest.strftime("%Y-%m-%d %H:%M UTC")
+    message = f"{what} waits until no run is under way, {until} at the latest"
+    return _keep("WaitingForRuns", message)
+
+
 def _issue(case: _Case, reason: str, message: str) -> Decision:
     """By the CA that clients have known for longest."""
     current = case.state.certificate
@@ -291,12 +377,18 @@ def _issue(case: _Case, reason: str, message: str) -> Decision:
     able = [each for each in case.state.authorities if case.can_sign(each)]
     signer = own if own and case.can_sign(own) else able[0]
     words = f"the SuperLink's certificate: {message}"
-    return Decision(Step.ISSUE_CERTIFICATE, reason, words, signer.identity)
+    return Decision(Step.ISSUE_CERTIFICATE, reason, words, signer.identity, case.wanted.names)
+
+
+def _issue_supernode(case: _Case, reason: str, message: str) -> Decision:
+    step, words = Step.ISSUE_SUPERNODE_CERTIFICATE, f"the SuperNodes' certificate: {message}"
+    return Decision(step, reason, words, case.newest.identity, LOCAL)
 
 
 def _serve_new(case: _Case, reason: str, message: str) -> Decision:
-    return Decision(Step.SERVE_FROM_NEW, reason, message, case.newest.identity)
+    signer, names = case.newest.identity, case.wanted.names
+    return Decision(Step.SERVE_FROM_NEW, reason, message, signer, names)
 
 
-def _day(time: datetime) -> str:
+def day(time: datetime) -> str:
     return time.date().isoformat()

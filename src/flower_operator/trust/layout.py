@@ -1,4 +1,4 @@
-"""Where a Federation's trust lies: four objects of its namespace, and the files in each.
+"""Where a Federation's trust lies: a few objects of its namespace, and the files in each.
 
 Every object made here has a record beside its files, so that whoever decides about them needs
 no library that can read certificates, and a file that someone changed is noticed.
@@ -16,6 +16,7 @@ Files = Mapping[str, str]
 BUNDLE_FILE = "ca.crt"
 CERTIFICATE_FILE = "tls.crt"
 KEY_FILE = "tls.key"
+SERVER_FILES = (BUNDLE_FILE, CERTIFICATE_FILE, KEY_FILE)
 SECRET_FILE = "secret"
 RECORD_FILE = "record.json"
 
@@ -31,6 +32,8 @@ class Part(StrEnum):
     """A Secret that the SuperLink mounts: its certificate and key, and its CA's certificate."""
     SUPEREXEC = "superexec"
     """A Secret that every pod of process isolation mounts."""
+    SUPERNODE = "supernode-tls"
+    """A Secret that SuperNodes mount whose own API has TLS, with what the SuperLink's has."""
 
     def object_name(self, federation: str) -> str:
         return f"{federation}-{self}"
@@ -47,12 +50,14 @@ class Stored:
     authorities: Files = field(default_factory=dict)
     bundle: Files = field(default_factory=dict)
     server: Files = field(default_factory=dict)
+    supernode: Files = field(default_factory=dict)
 
     def of(self, part: Part) -> Files:
         return {
             Part.AUTHORITIES: self.authorities,
             Part.BUNDLE: self.bundle,
             Part.SERVER: self.server,
+            Part.SUPERNODE: self.supernode,
         }[part]
 
 

@@ -3,6 +3,7 @@
 import ipaddress
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 
 from ..api.rules import superlink_name
 
@@ -21,6 +22,21 @@ def server_names(federation: str, namespace: str, others: Iterable[str] = ()) ->
     forms = ("", f".{namespace}", f".{namespace}.svc", f".{namespace}.svc.{CLUSTER_DOMAIN}")
     names = [*(f"{service}{form}" for form in forms), *LOCAL, *map(normal_name, others)]
     return tuple(dict.fromkeys(names))
+
+
+def service_name(federation: str, namespace: str) -> str:
+    """The form by which SuperNodes and the operator know the Service."""
+    return f"{superlink_name(federation)}.{namespace}.svc"
+
+
+def with_addresses(names: Iterable[str], addresses: Iterable[str]) -> tuple[str, ...]:
+    """Names and, in the same way of writing, addresses that someone else thought of; what a
+    certificate cannot be for is left out."""
+    found = []
+    for each in addresses:
+        with suppress(ValueError):
+            found.append(normal_name(each))
+    return tuple(dict.fromkeys((*names, *found)))
 
 
 def normal_name(name: str) -> str:

@@ -70,12 +70,14 @@ class Authority(Life):
 
 @dataclass(frozen=True)
 class Certificate(Life):
-    """What the SuperLink serves with."""
+    """What the SuperLink, or a SuperNode, serves with."""
 
     identity: str
     authority: str
     """Identity of the CA that signed it."""
     names: tuple[str, ...]
+    lacking: datetime | None = None
+    """Since when it is to be for more names than these, where that had to be noted."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,7 @@ class State:
     published: tuple[str, ...] | None = None
     """Identities of the CAs that clients find in their bundle; None if that is unreadable."""
     certificate: Certificate | None = None
+    supernode: Certificate | None = None
     faults: Mapping[Part, str] = field(default_factory=dict)
     """What is there and unreadable, in words."""
 
@@ -97,6 +100,28 @@ class State:
 
     def authority(self, identity: str) -> Authority | None:
         return next((each for each in self.authorities if each.identity == identity), None)
+
+
+@dataclass(frozen=True)
+class Given:
+    """A certificate for the SuperLink that was made elsewhere."""
+
+    certificate: Certificate
+    secret: str
+    """Where it is, by name."""
+    version: str
+    """Of the Secret's content, to tell when that is another."""
+    trusted: tuple[str, ...]
+    """Identities of the CAs that came with it."""
+    since: datetime
+    """Pods are to be started with it from then on, once no run is under way."""
+    until: datetime
+    """From then on they are in any case."""
+
+    @property
+    def trust(self) -> str:
+        """What its clients were started with: its CA, or all of them in a word."""
+        return self.trusted[0] if len(self.trusted) == 1 else digest("".join(self.trusted))
 
 
 @dataclass(frozen=True)
@@ -113,7 +138,7 @@ def read_state(stored: Stored) -> State:
     faults: dict[Part, str] = {}
     authorities: tuple[Authority, ...] = ()
     published: tuple[Authority, ...] | None = None
-    certificate = None
+    certificates: dict[Part, Certificate] = {}
     if stored.bundle:
         try:
             published = _read_bundle(stored.bundle)
@@ -129,13 +154,41 @@ def read_state(stored: Stored) -> State:
     if not authorities:
         # Clients go on trusting what they trust until they have been given something else.
         authorities = published or ()
-    if stored.server:
-        try:
-            certificate = _read_certificate(stored.server)
-        except Unreadable as error:
-            faults[Part.SERVER] = str(error)
-    identities = None if published is None else tuple(each.identity for each in published)
-    return State(authorities, identities, certificate, faults)
+    for part in (Part.SERVER, Part.SUPERNODE):
+        if stored.of(part):
+            try:
+                certificates[part] = _read_certificate(stored.of(part))
+            except Unreadable as error:
+                faults[part] = str(error)
+    return State(
+        authorities,
+        None if published is None else tuple(each.identity for each in published),
+        certificates.get(Part.SERVER),
+        certificates.get(Part.SUPERNODE),
+        faults,
+    )
+
+
+def read_given(bundle: Files) -> Given | None:
+    """What is known of a certificate from elsewhere by the clients' bundle, if anything is."""
+    try:
+        _read_bundle(bundle)
+        record = read_record(bundle).get("given")
+        if not isinstance(record, dict):
+            return None
+        trusted = record.get("trusted")
+        if not isinstance(trusted, list):
+            return None
+        return Given(
+            _certificate(record),
+            read_word(record, "secret"),
+            read_word(record, "version"),
+            tuple(map(str, trusted)),
+            read_time(record, "since"),
+            read_time(record, "until"),
+        )
+    except Unreadable:
+        return None
 
 
 def read_secret(files: Files) -> Secret | None:
@@ -162,19 +215,36 @@ def bundle_files(certificates: Sequence[str], authorities: Sequence[Authority]) 
     return _bundle(certificates, [replace(each, key_digest=None) for each in authorities])
 
 
-def server_files(certificate: str, key: str, authority: str, record: Certificate) -> dict[str, str]:
-    content = _life(record) | {
-        "certificate": record.identity,
-        "authority": record.authority,
-        "names": list(record.names),
-        "key": digest(key),
+def given_files(
+    certificates: Sequence[str], authorities: Sequence[Authority], given: Given
+) -> dict[str, str]:
+    """The bundle of clients, with what is known of the certificate from elsewhere."""
+    record = _certificate_record(given.certificate) | {
+        "secret": given.secret,
+        "version": given.version,
+        "trusted": list(given.trusted),
+        "since": time_text(given.since),
+        "until": time_text(given.until),
     }
+    return _bundle(certificates, authorities, given=record)
+
+
+def server_files(certificate: str, key: str, authority: str, record: Certificate) -> dict[str, str]:
+    content = _certificate_record(record) | {"key": digest(key)}
     return {
         BUNDLE_FILE: authority,
         CERTIFICATE_FILE: certificate,
         KEY_FILE: key,
         RECORD_FILE: json_text(content),
     }
+
+
+def noted_files(files: Files, now: datetime) -> dict[str, str]:
+    """The same certificate, with the note that it lacks names from now on, or without it."""
+    record = read_record(files)
+    if record.pop("lacking", None) is None:
+        record["lacking"] = time_text(now)
+    return {**files, RECORD_FILE: json_text(record)}
 
 
 def secret_files(secret: str, now: datetime) -> dict[str, str]:
@@ -229,20 +299,25 @@ def _read_authority(entry: Any) -> Authority:
 
 def _read_certificate(files: Files) -> Certificate:
     record = read_record(files)
-    names = record.get("names")
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise Unreadable(f"{RECORD_FILE} has no names")
-    found = Certificate(
-        *_times(record),
-        read_word(record, "certificate"),
-        read_word(record, "authority"),
-        tuple(names),
-    )
+    found = _certificate(record)
     _check(files, CERTIFICATE_FILE, [found.identity])
     _check(files, BUNDLE_FILE, [found.authority])
     if digest(files.get(KEY_FILE, "")) != record.get("key"):
         raise Unreadable(f"{KEY_FILE} is not what was written")
     return found
+
+
+def _certificate(record: dict[str, Any]) -> Certificate:
+    names = record.get("names")
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise Unreadable(f"{RECORD_FILE} has no names")
+    return Certificate(
+        *_times(record),
+        read_word(record, "certificate"),
+        read_word(record, "authority"),
+        tuple(names),
+        read_time(record, "lacking") if "lacking" in record else None,
+    )
 
 
 def _check(files: Files, file: str, identities: list[str]) -> None:
@@ -253,11 +328,14 @@ def _check(files: Files, file: str, identities: list[str]) -> None:
         raise Unreadable(f"{file} is not what was written")
 
 
-def _bundle(certificates: Sequence[str], authorities: Sequence[Authority]) -> dict[str, str]:
+def _bundle(
+    certificates: Sequence[str], authorities: Sequence[Authority], **more: object
+) -> dict[str, str]:
     entries = [
         _life(each) | {"certificate": each.identity, "key": each.key_digest} for each in authorities
     ]
-    return {BUNDLE_FILE: "".join(certificates), RECORD_FILE: json_text({"authorities": entries})}
+    content = {"authorities": entries, **more}
+    return {BUNDLE_FILE: "".join(certificates), RECORD_FILE: json_text(content)}
 
 
 def _identity(body: str) -> str:
@@ -299,6 +377,14 @@ def read_word(record: dict[str, Any], key: str) -> str:
     if not isinstance(word, str) or not word:
         raise Unreadable(f"{RECORD_FILE} has no {key}")
     return word
+
+
+def _certificate_record(certificate: Certificate) -> dict[str, Any]:
+    return _life(certificate) | {
+        "certificate": certificate.identity,
+        "authority": certificate.authority,
+        "names": list(certificate.names),
+    }
 
 
 def _life(life: Life) -> dict[str, Any]:

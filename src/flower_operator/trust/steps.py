@@ -4,7 +4,8 @@
 
 does so for a process that had better not load the library for certificates: each line of its
 standard input is a `Task` as JSON, each of its output a `Change`; or names of SuperNodes, as
-`pairs`, and a new key for each.
+`pairs`, and a new key for each; or the files of a certificate that was made elsewhere, to
+`inspect`, and what is in them, or why it cannot be served.
 """
 
 import json
@@ -15,7 +16,14 @@ from typing import Any
 
 from .decisions import Decision, RolledOut, Step, Wanted, decide
 from .layout import BUNDLE_FILE, Files, Part, Stored, authority_key_file
-from .records import authorities_files, bundle_files, read_state, secret_files, split_bundle
+from .records import (
+    authorities_files,
+    bundle_files,
+    noted_files,
+    read_state,
+    secret_files,
+    split_bundle,
+)
 
 SECRET_BYTES = 32
 MOST_STEPS = 20
@@ -30,7 +38,6 @@ class Task:
     stored: Stored
     federation: str
     namespace: str
-    names: tuple[str, ...]
     now: datetime
 
     def to_json(self) -> str:
@@ -64,15 +71,11 @@ def perform(task: Task) -> Change:
             files = with_new_authority(stored, task.federation, task.namespace, task.now)
             return Change(Part.AUTHORITIES, files)
         case Step.ISSUE_CERTIFICATE | Step.SERVE_FROM_NEW:
-            from .certificates import new_certificate
-
-            assert task.decision.signer
-            return Change(
-                Part.SERVER,
-                new_certificate(
-                    stored, task.decision.signer, task.federation, task.names, task.now
-                ),
-            )
+            return _issued(task, Part.SERVER)
+        case Step.ISSUE_SUPERNODE_CERTIFICATE:
+            return _issued(task, Part.SUPERNODE)
+        case Step.NOTE_NAMES:
+            return Change(Part.SERVER, noted_files(stored.server, task.now))
     raise ValueError(f"{step} writes nothing")
 
 
@@ -83,6 +86,8 @@ def apply(change: Change, stored: Stored) -> Stored:
             return replace(stored, authorities=change.files)
         case Part.BUNDLE:
             return replace(stored, bundle=change.files)
+        case Part.SUPERNODE:
+            return replace(stored, supernode=change.files)
         case _:
             return replace(stored, server=change.files)
 
@@ -101,7 +106,7 @@ def settle(
         decision = decide(read_state(stored), wanted, now, rolled_out)
         if decision.step is Step.KEEP:
             return stored, taken, decision
-        change = perform(Task(decision, stored, federation, namespace, wanted.names, now))
+        change = perform(Task(decision, stored, federation, namespace, now))
         stored = apply(change, stored)
         taken.append((decision, change))
     raise RuntimeError(f"no end after {MOST_STEPS} steps, the last of them {decision}")
@@ -112,6 +117,16 @@ def make_secret(entropy: bytes, now: datetime) -> Change:
     if len(entropy) < SECRET_BYTES:
         raise ValueError(f"a secret needs {SECRET_BYTES} random bytes")
     return Change(Part.SUPEREXEC, secret_files(entropy.hex(), now))
+
+
+def _issued(task: Task, part: Part) -> Change:
+    from .certificates import new_certificate
+
+    signer, names = task.decision.signer, task.decision.names
+    assert signer
+    return Change(
+        part, new_certificate(task.stored, part, signer, task.federation, names, task.now)
+    )
 
 
 def _published(stored: Stored) -> Files:
@@ -132,12 +147,15 @@ def _task(content: dict[str, Any]) -> Task:
     decision = content["decision"]
     return Task(
         Decision(
-            Step(decision["step"]), decision["reason"], decision["message"], decision["signer"]
+            Step(decision["step"]),
+            decision["reason"],
+            decision["message"],
+            decision["signer"],
+            tuple(decision["names"]),
         ),
         Stored(**content["stored"]),
         content["federation"],
         content["namespace"],
-        tuple(content["names"]),
         datetime.fromisoformat(content["now"]),
     )
 
@@ -147,6 +165,14 @@ def _answer(content: dict[str, Any]) -> str:
         from .certificates import make_key_pair
 
         return json.dumps({name: asdict(make_key_pair()) for name in content["pairs"]})
+    if "inspect" in content:
+        from .given import Unfit
+        from .inspection import inspect
+
+        try:
+            return inspect(content["inspect"]).to_json()
+        except Unfit as error:
+            return json.dumps({"unfit": str(error)})
     return json.dumps(asdict(perform(_task(content))))
 
 
