@@ -182,8 +182,9 @@ class Namespace:
         if document["spec"].get("insecure", True):
             return None
         files = {part: self._files(part, document["metadata"]["name"]) for part in Part}
-        stored = Stored(files[Part.AUTHORITIES], files[Part.BUNDLE], files[Part.SERVER])
-        state, secret = read_state(stored), read_secret(files[Part.SUPEREXEC])
+        parts = (Part.AUTHORITIES, Part.BUNDLE, Part.SERVER, Part.SUPERNODE)
+        state = read_state(Stored(*(files[part] for part in parts)))
+        secret = read_secret(files[Part.SUPEREXEC])
         assert state.certificate
         assert state.newest
         return Identities(
@@ -191,6 +192,7 @@ class Namespace:
             state.newest.identity,
             secret.identity if secret else None,
             self._rounds(document),
+            supernode=state.supernode.identity if state.supernode else None,
         )
 
     def _rounds(self, document: Document) -> tuple[tuple[str, str], ...]:

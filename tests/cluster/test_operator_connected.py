@@ -4,10 +4,13 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from flower_operator.flower.control import Run
 from flower_operator.kube.connection import connect
 from flower_operator.operator.controller import Controller, Options
 from tests.cluster.conftest import install_crd
@@ -77,6 +80,49 @@ def test_the_superlink_is_asked_who_is_connected(
         said = condition(room.federation(name), "SuperLinkAvailable")
         assert "not known: nothing answers" in said["message"]
         assert connected(room, name) is None
+
+
+@dataclass
+class SuperLink:
+    """What every SuperLink says here."""
+
+    runs_: list[Run]
+
+    async def nodes(self) -> list[SimpleNamespace]:
+        return [SimpleNamespace(online=True)] * 2
+
+    async def runs(self) -> list[Run]:
+        return self.runs_
+
+    async def close(self) -> None:
+        pass
+
+
+def test_a_restart_for_a_new_name_waits_for_a_run_and_says_so(
+    plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    superlink = SuperLink([Run(1, "running", "")])
+    monkeypatch.setattr("flower_operator.control.ControlClient", lambda *_: superlink)
+    monkeypatch.setattr("flower_operator.operator.connections.SELDOM", 0.5)
+    document = federation("lab", "1.41.0", "subprocess")
+    document["spec"]["insecure"] = False
+    room = Namespace(plane, "default")
+    with controller(plane, "nowhere"):
+        room.apply(document)
+        room.wait_until_ready("lab")
+        before = room.secret("lab-superlink-tls")["tls.crt"]
+        document["spec"]["tls"] = {"subjectAltNames": ["late.example.test"]}
+        room.apply(document)
+        words = "note: a certificate for late.example.test waits until no run is under way"
+        wait_until(
+            lambda: words in condition(room.federation("lab"), "Ready")["message"],
+            lambda: f"nobody is told: {condition(room.federation('lab'), 'Ready')}",
+        )
+        assert room.secret("lab-superlink-tls")["tls.crt"] == before
+        superlink.runs_ = []
+        wait_until(
+            lambda: room.secret("lab-superlink-tls")["tls.crt"] != before, "it waits for ever"
+        )
 
 
 def with_replicas(document: Document, replicas: int) -> Document:

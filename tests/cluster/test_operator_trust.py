@@ -14,7 +14,7 @@ from tests.harness.operator_process import OperatorProcess
 
 pytestmark = pytest.mark.usefixtures("operator")
 
-SECRETS = ("lab-ca-key", "lab-superlink-tls", "lab-superexec")
+SECRETS = ("lab-ca-key", "lab-superlink-tls", "lab-superexec", "lab-supernode-tls")
 
 
 def secure(**spec: object) -> Document:

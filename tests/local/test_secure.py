@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import socket
+import ssl
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -21,6 +23,7 @@ from tests.harness.waiting import wait_for
 from tests.local.machine import Document, Machine, federation, secure_federation
 
 RELEASES = ["1.25.0", "1.29.0", "1.34.0", "1.36.0", "1.37.0", "1.41.0"]
+SERVERS = ("superlink", "supernode")
 UNTRUSTED = "south-0/supernode: it does not trust the SuperLink's certificate"
 
 
@@ -46,12 +49,29 @@ def test_training_over_tls_in_both_isolations(machine: Machine, release: str) ->
         assert result["model"] == [0.5, 0.5, 0.5]
     for name in ("process", "subprocess"):
         assert not leaks(machine, name)
+    found = parse_release(release)
+    assert found
+    if dialect_of(found).supernode_certificate:
+        check_that_tasks_have_tls(machine, "process")
+
+
+def check_that_tasks_have_tls(machine: Machine, name: str) -> None:
+    """A SuperNode's own API has a certificate of its CA, and who asks it demands that."""
+    every = {each.name: each for each in desired(machine, name).processes}
+    tasks = every["north-0/superexec-clientapp"]
+    assert "--insecure" not in tasks.command
+    address = next(text for text in tasks.command if text.startswith("127.0.0.1:"))
+    context = ssl.create_default_context(cafile=str(trust_of(machine, name, "ca") / "ca.crt"))
+    context.set_alpn_protocols(["h2", "http/1.1"])
+    host, port = address.split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as plain:
+        context.wrap_socket(plain, server_hostname=host).close()
 
 
 def leaks(machine: Machine, name: str) -> list[str]:
     """Where a private key or a secret is that should not be."""
     files = [*trust_of(machine, name, "ca-key").glob("*.key")]
-    files.append(trust_of(machine, name, "superlink-tls") / "tls.key")
+    files += [trust_of(machine, name, f"{each}-tls") / "tls.key" for each in SERVERS]
     private = [path.read_text().splitlines()[1].encode() for path in files]
     private.append((trust_of(machine, name, "superexec") / "secret").read_bytes())
     kept = machine.record(name).folder / "trust"
@@ -123,7 +143,10 @@ def try_without_tls(machine: Machine, release: str) -> None:
 
 def test_certificates_are_renewed_when_it_is_time_and_only_then(machine: Machine) -> None:
     document = secure_federation("fed", "1.41.0", "subprocess")
-    assert "Certificate" not in machine.up(document).stderr
+    document["spec"]["tls"] = {"secretName": "mine"}
+    said = machine.up(document).stderr
+    assert "Certificate" not in said
+    assert "note: spec.tls.secretName and issuerRef are for clusters; here a CA is made" in said
     before = {each.name: each.hash for each in desired(machine, "fed").processes}
     bundle = machine.run("ca", "fed").stdout
     machine.up(document)
