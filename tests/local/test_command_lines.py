@@ -33,7 +33,12 @@ COMMANDS = {
     "superexec-serverapp": "flower-superexec",
     "superexec-clientapp": "flower-superexec",
 }
-VARIABLES = {"FLOWER_INDEX": "1", "FLOWER_NODE_NAME": "node-a", "FLOWER_POD_IP": "10.0.0.7"}
+VARIABLES = {
+    "FLOWER_INDEX": "1",
+    "FLOWER_NODE_NAME": "node-a",
+    "FLOWER_POD_IP": "10.0.0.7",
+    "FLOWER_POD_NAME": "fed-supernode-default-1",
+}
 CERTIFICATE_FILES = {
     "--ssl-ca-certfile": "ca.crt",
     "--ssl-certfile": "tls.crt",

@@ -3,6 +3,8 @@
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+
 from flower_operator.flower.releases import Release
 from tests.cluster.federations import Namespace
 from tests.harness.waiting import wait_for
@@ -12,8 +14,12 @@ from tests.node.training import train
 RELEASE = Release(1, 41)
 
 
-def test_every_task_has_a_pod_of_its_own(namespace: Namespace, tmp_path: Path) -> None:
+@pytest.mark.parametrize("insecure", [True, False], ids=["plain", "secure"])
+def test_every_task_has_a_pod_of_its_own(
+    namespace: Namespace, tmp_path: Path, insecure: bool
+) -> None:
     document = federation("fed", str(RELEASE), "process")
+    document["spec"]["insecure"] = insecure
     document["spec"]["superlink"]["executor"] = "kubernetes"
     for pool in document["spec"]["supernodes"]["pools"]:
         pool["executor"] = "kubernetes"

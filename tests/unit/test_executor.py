@@ -13,6 +13,7 @@ from flower_operator.operator.tasks import left_over
 from flower_operator.render import Facts, Plan, render
 from flower_operator.status.observed import Pod
 from flower_operator.status.outline import Outline, outline_of
+from flower_operator.trust.names import supernode_names
 from tests.unit.federations import Document, container, document, find, plan, pod, value_of
 from tests.unit.observations import applied, federation, observe_all
 
@@ -60,7 +61,10 @@ def problems(**fields: Any) -> list[tuple[str, str]]:
             "kubernetes only when isolationMode=process",
         ),
         ({**POOL, "mode": "DaemonSet"}, "only when mode is StatefulSet"),
-        ({**POOL, "insecure": False}, "only when insecure=true"),
+        (
+            {**POOL, "insecure": False, "tls": {"secretName": "mine"}},
+            "no CA could sign certificates for SuperNodes",
+        ),
         (
             {"pool": {**KUBERNETES, "gpu": {"mountAll": True, "vendor": "amd"}}},
             "spec.supernodes.pools[0].gpu.mountAll: ",
@@ -146,6 +150,23 @@ def test_a_secure_superlink_serves_its_tasks_by_the_name_in_its_certificate() ->
     assert "--insecure" not in link["args"]
     ports = find(rendered, "Service", "fed-superlink")["spec"]["ports"]
     assert "serverappio" in [each["name"] for each in ports]
+
+
+def test_secure_supernodes_serve_their_tasks_by_a_name_in_their_certificate() -> None:
+    rendered = plan(isolation="process", version="1.41.0", insecure=False, **POOL)
+    superexec = superexec_of(rendered)
+    name = "$(FLOWER_POD_NAME).fed-supernodes.team.svc"
+    assert value_of(superexec["args"], "--runtime-api-address") == f"{name}:9094"
+    assert value_of(superexec["args"], "--root-certificates") == "/etc/flower/ca/ca.crt"
+    assert "*.fed-supernodes.team.svc" in supernode_names("fed", "team")
+    service = find(rendered, "Service", "fed-supernodes")["spec"]
+    assert (service["clusterIP"], service["publishNotReadyAddresses"]) == ("None", True)
+    workload = find(rendered, "StatefulSet", "fed-supernode-default")["spec"]
+    assert workload["serviceName"] == "fed-supernodes"
+    assert service["selector"].items() <= workload["template"]["metadata"]["labels"].items()
+    node = container(workload["template"]["spec"], "supernode")
+    assert "0.0.0.0" in node["args"]
+    assert "--ssl-certfile" in node["args"]
 
 
 def test_only_the_superexec_has_the_token() -> None:

@@ -36,6 +36,7 @@ from flower_operator.trust.names import (
     address_of,
     normal_name,
     server_names,
+    supernode_names,
     with_addresses,
 )
 from flower_operator.trust.records import Certificate, State, read_state
@@ -45,7 +46,7 @@ START = datetime(2027, 1, 15, 8, 30, 7, 123456, UTC)
 DAY = timedelta(days=1)
 NAMES = server_names("lab", "team")
 WANTED = Wanted(NAMES)
-ALL = Wanted(NAMES, max_wait=5 * DAY, supernode=True)
+ALL = Wanted(NAMES, max_wait=5 * DAY, supernode=supernode_names("lab", "team"))
 
 
 def settled(

@@ -45,6 +45,11 @@ def superlink_name(federation: str) -> str:
     return f"{federation}-superlink"
 
 
+def supernodes_name(federation: str) -> str:
+    """Of the Service that gives each SuperNode a name, where tasks in other pods need one."""
+    return f"{federation}-supernodes"
+
+
 def pool_name(federation: str, pool: str) -> str:
     return f"{federation}-supernode-{pool}"
 
@@ -101,8 +106,8 @@ def _superlink_executor_in_subprocess(federation: Federation) -> Iterator[Path]:
         yield ("spec", "superlink", "executor")
 
 
-def _secure(federation: Federation) -> bool:
-    return not federation.spec.insecure
+def _certified_elsewhere(federation: Federation) -> bool:
+    return not federation.spec.insecure and federation.spec.tls.from_elsewhere
 
 
 def _launches_pods(pool: Pool) -> bool:
@@ -216,10 +221,13 @@ RULES = (
         _pools(_daemon, _launches_pods, "executor"),
     ),
     Rule(
-        "spec.supernodes.pools[*].executor may be kubernetes only when insecure=true: a "
-        "SuperNode's certificate is for its own pod, so tasks in others could not trust it",
-        f"!has(self.spec.insecure) || self.spec.insecure || {NO_POOL_LAUNCHES_PODS}",
-        _pools(_secure, _launches_pods, "executor"),
+        "spec.supernodes.pools[*].executor may be kubernetes with spec.tls.secretName or issuerRef "
+        "only when insecure=true: no CA could sign certificates for SuperNodes, so their tasks "
+        "would reach them in plain text",
+        "!has(self.spec.insecure) || self.spec.insecure || !has(self.spec.tls) || "
+        "!has(self.spec.tls.secretName) && !has(self.spec.tls.issuerRef) || "
+        f"{NO_POOL_LAUNCHES_PODS}",
+        _pools(_certified_elsewhere, _launches_pods, "executor"),
     ),
     Rule(
         "spec.supernodes.pools[*].gpu.mountAll must be false when executor=kubernetes: use "

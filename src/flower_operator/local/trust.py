@@ -44,7 +44,7 @@ def renew_trust(folder: Path, federation: str, running: Iterable[Process]) -> Tr
         _read(objects[Part.SERVER]),
         _read(objects[Part.SUPERNODE]),
     )
-    wanted = Wanted(LOCAL, overlap=OVERLAP, supernode=True)
+    wanted = Wanted(LOCAL, overlap=OVERLAP, supernode=LOCAL)
     started_with = _rolled_out(federation, running)
     stored, taken, last = settle(before, wanted, federation, NAMESPACE, now, started_with)
     for _, change in taken:

@@ -45,7 +45,7 @@ async def ask(
     TrustFault."""
     namespace, name = federation.metadata.namespace, certificate_name(federation)
     found = await _get(client, namespace, name)
-    if found and (not found.metadata.owner or found.metadata.owner.uid != federation.metadata.uid):
+    if found and not _is_ours(found.metadata, federation):
         message = f"Certificate {name} is there already and is not this Federation's"
         raise TrustFault(Fault("NameTaken", f"{message}; it stays as is"))
     body = certificate(federation, issuer, [*(_names(found.spec) if found else ()), *names])
@@ -91,13 +91,12 @@ async def withdraw(client: Client, federation: Federation, secret: Trust) -> Non
     """Nothing is asked of cert-manager any more, and what it made makes room."""
     namespace, name = federation.metadata.namespace, certificate_name(federation)
     found = await _get(client, namespace, name)
-    for resource, uid in (
-        (CERTIFICATE, found.metadata.uid if found else None),
-        (SECRET, secret.metadata.uid),
-    ):
-        if uid:
-            with suppress(ApiError):  # gone, or another by now: the next look tells
-                await client.delete(resource, namespace, name, uid, "Background")
+    leaving = [(SECRET, secret.metadata)]
+    if found and _is_ours(found.metadata, federation):
+        leaving.insert(0, (CERTIFICATE, found.metadata))
+    for resource, metadata in leaving:
+        with suppress(ApiError):  # gone, or another by now: the next look tells
+            await client.delete(resource, namespace, name, metadata.uid, "Background")
 
 
 def certificate(federation: Federation, issuer: IssuerRef, names: Iterable[str]) -> dict[str, Any]:
@@ -152,10 +151,13 @@ async def _look_for_stranger(client: Client, federation: Federation) -> None:
             raise
         return
     metadata = msgspec.json.decode(answer, type=TrustForm).metadata
-    ours = metadata.owner and metadata.owner.uid == federation.metadata.uid
-    if not ours and metadata.annotations.get(ISSUED) != name:
+    if not _is_ours(metadata, federation) and metadata.annotations.get(ISSUED) != name:
         message = f"Secret {name} is there already and is not this Federation's"
         raise TrustFault(Fault("NameTaken", f"{message}; it stays as is"))
+
+
+def _is_ours(metadata: Metadata, federation: Federation) -> bool:
+    return metadata.owner is not None and metadata.owner.uid == federation.metadata.uid
 
 
 def _names(spec: dict[str, Any]) -> list[str]:

@@ -33,7 +33,9 @@ TOKEN_FOLDER = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 POD_IP = "FLOWER_POD_IP"
 POD_IP_VARIABLE = {"name": POD_IP, "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
-OWN_VARIABLES = {POD_IP, INDEX}
+POD_NAME = "FLOWER_POD_NAME"
+POD_NAME_VARIABLE = {"name": POD_NAME, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
+OWN_VARIABLES = {POD_IP, POD_NAME, INDEX}
 OWN_VOLUMES = {CONFIG_VOLUME, TOKEN_VOLUME, "flower-ca", "flower-superexec"}
 
 # Fields of a pod that reach tasks, by the executor's names for them.

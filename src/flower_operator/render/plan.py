@@ -16,7 +16,7 @@ from .pods import template_problems
 from .releases import Releases, find_releases
 from .secrets import key_problems
 from .superlink import superlink_objects, superlink_tasks
-from .supernodes import pool_objects, pool_tasks
+from .supernodes import pool_objects, pool_tasks, supernodes_service
 
 Object = dict[str, Any]
 
@@ -62,7 +62,8 @@ def render(federation: Federation, facts: Facts) -> Plan:
     notices += network_notices(federation, releases)
     # Policies first: no pod is to run before it is shut off.
     policies = network_policies(federation, facts, releases)
-    return Plan((*policies, *superlink, *nodes), releases, tuple(notices))
+    names = supernodes_service(federation, facts)
+    return Plan((*policies, *superlink, *names, *nodes), releases, tuple(notices))
 
 
 @dataclass(frozen=True)

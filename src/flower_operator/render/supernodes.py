@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from ..api.rules import supernodes_name
 from ..api.types import Federation, Pool
 from ..flower.commands import (
     HEALTH_PORT,
@@ -18,9 +19,11 @@ from .metadata import (
     PREFIX,
     clientapp_labels,
     index_label,
+    namespace_of,
     pool_labels,
     pool_metadata,
     restart_annotations,
+    supernode_labels,
 )
 from .node_config import NodeConfig
 from .releases import PoolReleases
@@ -32,7 +35,7 @@ Object = dict[str, Any]
 def pool_tasks(federation: Federation, position: int) -> Tasks | None:
     """The ClientApps of a pool, if they are pods of their own."""
     pool = federation.spec.supernodes.pools[position]
-    if pool.executor != "kubernetes":
+    if not _launches(pool):
         return None
     return Tasks(
         where=f"spec.supernodes.pools[{position}]",
@@ -86,6 +89,25 @@ def pool_objects(
     return [*objects, _workload(federation, pool, metadata, template)]
 
 
+def supernodes_service(federation: Federation, facts: Facts) -> list[Object]:
+    """Names for SuperNodes, by which tasks in other pods trust them; where that is called for."""
+    if federation.spec.insecure or not any(map(_launches, federation.spec.supernodes.pools)):
+        return []
+    labels = supernode_labels(federation)
+    metadata = {
+        "name": supernodes_name(federation.name),
+        "namespace": namespace_of(federation, facts),
+        "labels": labels,
+    }
+    # A SuperExec asks for the name before anything in its pod is ready.
+    spec = {"clusterIP": "None", "selector": labels, "publishNotReadyAddresses": True}
+    return [{"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}]
+
+
+def _launches(pool: Pool) -> bool:
+    return pool.executor == "kubernetes"
+
+
 def _workload(federation: Federation, pool: Pool, metadata: Object, template: Object) -> Object:
     spec: Object = {
         "selector": {"matchLabels": pool_labels(federation, pool)},
@@ -94,6 +116,8 @@ def _workload(federation: Federation, pool: Pool, metadata: Object, template: Ob
     if federation.spec.mode == "StatefulSet":
         replicas = 0 if federation.spec.suspend else pool.replicas
         spec |= {"replicas": replicas, "podManagementPolicy": "Parallel"}
+        if _launches(pool) and not federation.spec.insecure:
+            spec["serviceName"] = supernodes_name(federation.name)
         if pool.volume_claim_templates:
             spec["volumeClaimTemplates"] = pods.with_claims(pool.volume_claim_templates)
     return {
@@ -114,7 +138,7 @@ def _containers(
 ) -> list[Object]:
     containers = [_supernode_container(federation, pool, facts, releases, config)]
     if federation.spec.isolation_mode == "process":
-        containers.append(_superexec_container(federation, pool, releases, tasks))
+        containers.append(_superexec_container(federation, pool, facts, releases, tasks))
     return containers
 
 
@@ -134,7 +158,7 @@ def _supernode_container(
         releases.supernode_dialect,
         spec.isolation_mode,
         superlink=superlink_address(federation, facts),
-        runtime_exposed=pool.executor == "kubernetes",
+        runtime_exposed=_launches(pool),
         root_certificates=secrets.ROOT_CERTIFICATES if secure else None,
         private_key=secrets.PRIVATE_KEY if keyed else None,
         tls=tls,
@@ -162,7 +186,7 @@ def _supernode_container(
 
 
 def _superexec_container(
-    federation: Federation, pool: Pool, releases: PoolReleases, tasks: Tasks | None
+    federation: Federation, pool: Pool, facts: Facts, releases: PoolReleases, tasks: Tasks | None
 ) -> Object:
     secret = secrets.superexec_secret(federation, releases.clientapp_dialect)
     runs_tls = secrets.supernode_certificate(federation, releases) is not None
@@ -172,8 +196,12 @@ def _superexec_container(
     address, env = beside(runtime), _env(federation, pool)
     resources = gpus.requests(pool.gpu, pool.superexec_resources)
     if tasks:  # which use the resources, and must find the SuperNode from elsewhere
-        address = f"$({executor.POD_IP}):{runtime.port}"
-        env = overlay("name", env, [executor.POD_IP_VARIABLE, node_config.ENVIRONMENT["index"]])
+        host, variable = f"$({executor.POD_IP})", executor.POD_IP_VARIABLE
+        if runs_tls:
+            service = f"{supernodes_name(federation.name)}.{namespace_of(federation, facts)}.svc"
+            host, variable = f"$({executor.POD_NAME}).{service}", executor.POD_NAME_VARIABLE
+        address = f"{host}:{runtime.port}"
+        env = overlay("name", env, [variable, node_config.ENVIRONMENT["index"]])
         mounts += executor.mounts(f"$({node_config.INDEX}).yaml")
         resources = {}
     return pods.container(

@@ -11,7 +11,7 @@ from ..render.metadata import namespace_of
 from ..render.persistence import persistence_notices
 from ..render.secrets import name_notices, superexec_secret, supernode_certificate
 from ..render.superlink import control_address
-from ..trust.names import server_names, service_name
+from ..trust.names import server_names, service_name, supernode_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,8 @@ class TlsOutline:
     issuer: IssuerRef | None = None
     demanded: tuple[str, ...] = ()
     """The names by which Flower itself connects, which no certificate may lack."""
-    supernode: bool = False
-    """Whether SuperNodes have TLS for their own API."""
+    supernode: tuple[str, ...] = ()
+    """What the certificate of SuperNodes is for, where their own API has TLS."""
     max_wait: timedelta | None = None
 
 
@@ -106,13 +106,15 @@ def outline_of(federation: Federation, plan: Plan, facts: Facts) -> Outline:
 
 def _tls(federation: Federation, plan: Plan, facts: Facts) -> TlsOutline:
     spec, releases = federation.spec, plan.releases
-    demanded = [service_name(federation.name, namespace_of(federation, facts))]
+    name, namespace = federation.name, namespace_of(federation, facts)
+    demanded = [service_name(name, namespace)]
     if spec.isolation_mode == "process" and releases.superlink_dialect.runtime_follows_tls:
         demanded.append(LOOPBACK)
+    serves = any(supernode_certificate(federation, pool) for pool in releases.pools)
     return TlsOutline(
         spec.tls.secret_name,
         spec.tls.issuer_ref,
         tuple(demanded),
-        any(supernode_certificate(federation, pool) for pool in releases.pools),
+        supernode_names(name, namespace) if serves else (),
         spec.tls.rotation.longest,
     )

@@ -13,7 +13,6 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from .layout import Files, Part
-from .names import LOCAL
 from .records import (
     Authority,
     Certificate,
@@ -65,8 +64,8 @@ class Wanted:
     """CAs made before are to be replaced: someone asked for it then."""
     max_wait: timedelta | None = None
     """How long a run may put off what is due; never for longer than what there is lasts."""
-    supernode: bool = False
-    """Whether SuperNodes have TLS for their own API."""
+    supernode: tuple[str, ...] = ()
+    """What the certificate of SuperNodes is to be for; none: their own API has no TLS."""
 
 
 @dataclass(frozen=True)
@@ -276,8 +275,8 @@ def _rename(case: _Case) -> Decision | None:
 
 
 def _supernode(case: _Case) -> Decision | None:
-    """SuperNodes have one for their own API, by the newest CA: who asks them is of the same pod
-    and so started with the same bundle."""
+    """SuperNodes have one for their own API, by the newest CA: who asks them is of the same pod,
+    or started by it, and so has the same bundle."""
     if not case.wanted.supernode:
         return None
     certificate, newest = case.state.supernode, case.newest
@@ -286,6 +285,8 @@ def _supernode(case: _Case) -> Decision | None:
         if fault:
             return _issue_supernode(case, "CertificateUnreadable", f"it cannot be read: {fault}")
         return _issue_supernode(case, "NoCertificate", "there is none yet")
+    if not set(case.wanted.supernode) <= set(certificate.names):
+        return _issue_supernode(case, "NamesDiffer", "it is not for all names")
     if certificate.authority != newest.identity:
         return _issue_supernode(case, "AuthorityReplaced", "there is a newer CA")
     if not certificate.valid_at(case.now):
@@ -382,7 +383,7 @@ def _issue(case: _Case, reason: str, message: str) -> Decision:
 
 def _issue_supernode(case: _Case, reason: str, message: str) -> Decision:
     step, words = Step.ISSUE_SUPERNODE_CERTIFICATE, f"the SuperNodes' certificate: {message}"
-    return Decision(step, reason, words, case.newest.identity, LOCAL)
+    return Decision(step, reason, words, case.newest.identity, case.wanted.supernode)
 
 
 def _serve_new(case: _Case, reason: str, message: str) -> Decision:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable
 from contextlib import suppress
 
-from ..api.rules import superlink_name
+from ..api.rules import superlink_name, supernodes_name
 
 # A port that is forwarded, or a SuperLink that runs on this machine, is reached by these.
 LOCAL = ("localhost", "127.0.0.1", "::1")
@@ -27,6 +27,11 @@ def server_names(federation: str, namespace: str, others: Iterable[str] = ()) ->
 def service_name(federation: str, namespace: str) -> str:
     """The form by which SuperNodes and the operator know the Service."""
     return f"{superlink_name(federation)}.{namespace}.svc"
+
+
+def supernode_names(federation: str, namespace: str) -> tuple[str, ...]:
+    """What tasks know their SuperNode by, in the same pod or in one of their own."""
+    return (*LOCAL, f"*.{supernodes_name(federation)}.{namespace}.svc")
 
 
 def with_addresses(names: Iterable[str], addresses: Iterable[str]) -> tuple[str, ...]:
