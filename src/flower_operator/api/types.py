@@ -1,5 +1,7 @@
 """The Federation: every field, its default and its limits. The CRD is generated from here."""
 
+import re
+from datetime import timedelta
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -17,6 +19,10 @@ Mode = Literal["DaemonSet", "StatefulSet"]
 IsolationMode = Literal["process", "subprocess"]
 Executor = Literal["subprocess", "kubernetes"]
 AccessMode = Literal["ReadWriteOnce", "ReadWriteOncePod", "ReadWriteMany"]
+
+SECONDS = {"h": 3600, "m": 60, "s": 1}
+LONGEST_SECONDS = 100 * 365 * 86400
+"""More is as good as for ever, and no date would be left to add it to."""
 
 Text = Annotated[str, Field(min_length=1)]
 Port = Annotated[int, Field(ge=1, le=65535)]
@@ -231,10 +237,18 @@ class Rotation(Part):
     max_wait: Duration | None = Field(
         default=None,
         description=(
-            "How long a restart for a new certificate, key or secret waits for runs to finish, "
-            "such as 12h; if not set, as long as the old one allows."
+            "How long a restart for a new certificate, key, secret or Flower release waits for "
+            "runs to finish, such as 12h; if not set, as long as the old one allows."
         ),
     )
+
+    @property
+    def limit(self) -> timedelta | None:
+        if self.max_wait is None:
+            return None
+        parts = re.findall("([0-9]+)([hms])", self.max_wait)
+        seconds = sum(int(number) * SECONDS[unit] for number, unit in parts)
+        return timedelta(seconds=min(seconds, LONGEST_SECONDS))
 
 
 class Tls(Part):

@@ -35,6 +35,13 @@ def clientapp_mismatch(supernode: Release, superexec: Release) -> str | None:
     return _superexec_mismatch("SuperNode", supernode, superexec, CLIENTAPP_LINES)
 
 
+def database_mismatch(last: Release, superlink: Release) -> str | None:
+    """Why a SuperLink cannot go on with the database that another release used last."""
+    if superlink.line >= last.line:
+        return None
+    return f"Flower {superlink} cannot read a database that was used by {last}"
+
+
 def executor_mismatch(superexec: Release, *, secure: bool) -> str | None:
     """Why a SuperExec cannot run tasks in pods of their own."""
     if dialect_of(superexec).executor is None:

@@ -75,7 +75,7 @@ class KeyKeeper:
             files = self._safe.files(federation, name, secret=True)
             names = _names(outline, pool, workload, pods, files)
             decision = decide_keys(
-                files, names, now, enrolment=connected.enrolment, busy=connected.busy
+                files, names, now, enrolment=connected.enrolment, busy=bool(connected.busy)
             )
             if decision.step is not Step.KEEP:
                 files = await self._change(federation, name, files, decision, now)

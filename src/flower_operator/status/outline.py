@@ -1,12 +1,13 @@
 """What a status needs to know of a Federation's plan, small enough to keep for each."""
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 from ..api.rules import pool_name, superlink_name
 from ..api.types import Federation, Mode
 from ..render import Facts, Plan
 from ..render.metadata import namespace_of
-from ..render.persistence import persistence_notices
+from ..render.persistence import keeps_state, persistence_notices
 from ..render.secrets import superexec_secret
 from ..render.superlink import control_address
 from ..trust.names import server_names
@@ -44,6 +45,10 @@ class Outline:
     """Whether SuperExecs share a secret with their owners."""
     authenticated: bool = False
     """Whether SuperNodes have keys."""
+    keeps_state: bool = False
+    """Whether the SuperLink has a database."""
+    max_wait: timedelta | None = None
+    """How long a restart waits for runs; None: until they end."""
 
 
 def outline_of(federation: Federation, plan: Plan, facts: Facts) -> Outline:
@@ -82,4 +87,6 @@ def outline_of(federation: Federation, plan: Plan, facts: Facts) -> Outline:
         names=names,
         shares_secret=any(superexec_secret(federation, each) for each in dialects),
         authenticated=spec.supernode_auth.enabled,
+        keeps_state=keeps_state(federation, plan.releases.superlink_dialect),
+        max_wait=spec.tls.rotation.limit,
     )
