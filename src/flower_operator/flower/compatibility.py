@@ -11,6 +11,8 @@ from .releases import Release
 # which the SuperLink and the SuperNode check themselves from 1.30 on.
 SERVERAPP_LINES = (range(24, 28),)
 CLIENTAPP_LINES = (range(23, 26), range(26, 29))
+FIRST_MIGRATED = Release(1, 25)
+"""The oldest release whose databases newer ones take over. None goes back."""
 
 
 def supernode_mismatch(superlink: Release, supernode: Release) -> str | None:
@@ -37,7 +39,7 @@ def clientapp_mismatch(supernode: Release, superexec: Release) -> str | None:
 
 def database_mismatch(last: Release, superlink: Release) -> str | None:
     """Why a SuperLink cannot go on with the database that another release used last."""
-    if superlink.line >= last.line:
+    if superlink.line == last.line or FIRST_MIGRATED.line <= last.line < superlink.line:
         return None
     return f"Flower {superlink} cannot read a database that was used by {last}"
 
