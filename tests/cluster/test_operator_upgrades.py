@@ -93,7 +93,7 @@ def test_a_database_has_no_way_back_but_from_a_release_that_never_started(
         "storageClassName": "none",
     }
     make_volume(namespace, f"state-{SUPERLINK}-0", claim)
-    kept = {"persistence": {"size": "1Gi", "storageClassName": "none"}}
+    kept: Document = {"persistence": {"size": "1Gi", "storageClassName": "none"}}
     old = lab("1.34.0", **kept)
     namespace.apply(old)
     namespace.wait_until_ready("lab")

@@ -11,8 +11,10 @@ from .releases import Release
 # which the SuperLink and the SuperNode check themselves from 1.30 on.
 SERVERAPP_LINES = (range(24, 28),)
 CLIENTAPP_LINES = (range(23, 26), range(26, 29))
-FIRST_MIGRATED = Release(1, 25)
-"""The oldest release whose databases newer ones take over. None goes back."""
+# Lines of releases whose databases have one schema.
+DATABASE_LINES = (range(26, 28), range(35, 37), range(39, 41))
+OLDEST_DATABASE, FIRST_MIGRATION = Release(1, 25), Release(1, 27)
+"""From when on databases are taken over by newer releases, and by which; never by older ones."""
 
 
 def supernode_mismatch(superlink: Release, supernode: Release) -> str | None:
@@ -39,7 +41,8 @@ def clientapp_mismatch(supernode: Release, superexec: Release) -> str | None:
 
 def database_mismatch(last: Release, superlink: Release) -> str | None:
     """Why a SuperLink cannot go on with the database that another release used last."""
-    if superlink.line == last.line or FIRST_MIGRATED.line <= last.line < superlink.line:
+    migrates = OLDEST_DATABASE.line <= last.line < superlink.line >= FIRST_MIGRATION.line
+    if migrates or _are_alike(last, superlink, DATABASE_LINES):
         return None
     return f"Flower {superlink} cannot read a database that was used by {last}"
 
@@ -62,12 +65,16 @@ def _too_old(release: Release, first: Release, fault: str) -> str:
 def _superexec_mismatch(
     owner: str, release: Release, superexec: Release, exchangeable: tuple[range, ...]
 ) -> str | None:
-    if release.line == superexec.line or any(
-        release.minor in lines and superexec.minor in lines for lines in exchangeable
-    ):
+    if _are_alike(release, superexec, exchangeable):
         return None
     wanted = f"{release.major}.{release.minor}"
     return (
         f"a SuperExec of Flower {superexec} cannot work for a {owner} of {release}; "
         f"use one of {wanted}"
+    )
+
+
+def _are_alike(one: Release, other: Release, exchangeable: tuple[range, ...]) -> bool:
+    return one.line == other.line or any(
+        one.minor in lines and other.minor in lines for lines in exchangeable
     )
