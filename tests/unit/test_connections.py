@@ -498,6 +498,36 @@ def test_keys_are_registered_at_once_and_unregistered_when_they_are_retired(
     run(scenario())
 
 
+def test_runs_are_asked_for_anew_and_often_while_someone_waits_for_them(links: SuperLinks) -> None:
+    async def scenario() -> None:
+        links.online[ADDRESS] = 2
+        links.runs = [Run(1, "running", "")]
+        async with running() as its:
+            its.follow()
+            await asyncio.sleep(10)
+            assert its.connections.get(KEY) == Connected(2)
+            for _ in range(2):
+                its.connections.follow(KEY, OUTLINE, 2, None, closely=True)
+            await asyncio.sleep(2 * SOON + 0.1)
+            assert links.times == about(0, 10, 10 + SOON, 10 + 2 * SOON)
+            assert its.connections.get(KEY) == Connected(2, busy=True)
+            its.follow()
+            await asyncio.sleep(SOON)
+            assert its.connections.get(KEY) == Connected(2)
+            its.connections.follow(KEY, outline(insecure=False), 2, "roots")
+            links.runs = []
+            await asyncio.sleep(1)
+            its.told.clear()
+            its.connections.follow(KEY, outline(insecure=False), 2, "roots", closely=True)
+            assert its.connections.get(KEY) == Connected(2)
+            await asyncio.sleep(1)
+            # The same answer as before, but to a question of now.
+            assert its.connections.get(KEY) == Connected(2, busy=False)
+            assert its.told == [KEY]
+
+    run(scenario())
+
+
 def test_one_that_cannot_be_understood_is_not_asked(links: SuperLinks) -> None:
     of = replace(OUTLINE, release="nightly")
 

@@ -13,8 +13,9 @@ SERVERAPP_LINES = (range(24, 28),)
 CLIENTAPP_LINES = (range(23, 26), range(26, 29))
 # Lines of releases whose databases have one schema.
 DATABASE_LINES = (range(26, 28), range(35, 37), range(39, 41))
-OLDEST_DATABASE, FIRST_MIGRATION = Release(1, 25), Release(1, 27)
-"""From when on databases are taken over by newer releases, and by which; never by older ones."""
+# A database says which schema it has from 1.26 on, and every newer release takes it over. One of
+# 1.25 says nothing, and is recognised from 1.30 on; older ones never are.
+UNMARKED, MARKED, RECOGNISING = Release(1, 25), Release(1, 26), Release(1, 30)
 
 
 def supernode_mismatch(superlink: Release, supernode: Release) -> str | None:
@@ -41,8 +42,8 @@ def clientapp_mismatch(supernode: Release, superexec: Release) -> str | None:
 
 def database_mismatch(last: Release, superlink: Release) -> str | None:
     """Why a SuperLink cannot go on with the database that another release used last."""
-    migrates = OLDEST_DATABASE.line <= last.line < superlink.line >= FIRST_MIGRATION.line
-    if migrates or _are_alike(last, superlink, DATABASE_LINES):
+    oldest = UNMARKED if superlink >= RECOGNISING else MARKED
+    if oldest.line <= last.line < superlink.line or _are_alike(last, superlink, DATABASE_LINES):
         return None
     return f"Flower {superlink} cannot read a database that was used by {last}"
 
