@@ -113,5 +113,6 @@ def test_a_database_has_no_way_back_but_from_a_release_that_never_started(
     assert "Flower 1.34.0 cannot read a database that was used by 1.38.0" in said
     assert condition(federation, "SuperLinkAvailable")["status"] == "True"
     assert namespace.differences(new) == []
-    namespace.apply(new)
+    namespace.cluster.kubectl("delete", "statefulset", SUPERLINK, "-n", namespace.name)
     namespace.wait_until_ready("lab")
+    assert namespace.differences(old) == []

@@ -246,6 +246,11 @@ def test_a_superlink_that_is_down_has_no_runs_to_wait_for() -> None:
     assert world.operate() == {SUPERLINK}
 
 
+def test_one_that_is_to_be_suspended_does_not_wait_for_runs() -> None:
+    world = World.of("1.25.0", outline("1.39.0", suspend=True), connected=BUSY)
+    assert world.operate() == {SUPERLINK}
+
+
 def test_a_restart_for_a_new_certificate_takes_the_release_along() -> None:
     world = World.of("1.25.0", outline("1.39.0", insecure=False), connected=BUSY)
     world.workloads[world.identities[SUPERLINK]] = workload("1.25.0", certificate="old")

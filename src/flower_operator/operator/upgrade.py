@@ -173,8 +173,10 @@ def _wait(
     until = (since or now) + outline.max_wait if outline.max_wait is not None else None
     if until and now >= until:
         return _Wait(False)
-    if link.workload is None or not link.workload.ready or connected.why_not:
-        return _Wait(False)  # nobody can be asked, or there are no runs
+    if outline.suspended or connected.why_not:
+        return _Wait(False)  # runs are to be stopped anyway, or nobody can be asked
+    if link.workload is None or not link.workload.ready:
+        return _Wait(False)  # there are none
     if link.changes and link.workload.certificate != certificate:
         return _Wait(False)  # it is restarted anyway, and that has waited already
     # What was said before anyone wanted a restart may be old.
