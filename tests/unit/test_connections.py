@@ -15,6 +15,7 @@ from flower_operator.flower.dialects import Dialect, dialect_of
 from flower_operator.flower.releases import Release
 from flower_operator.operator.connections import (
     AT_ONCE,
+    ENOUGH,
     MOST_A_SECOND,
     SELDOM,
     SOON,
@@ -524,6 +525,27 @@ def test_runs_are_asked_for_anew_and_often_while_someone_waits_for_them(links: S
             # The same answer as before, but to a question of now.
             assert its.connections.get(KEY) == Connected(2, busy=False)
             assert its.told == [KEY]
+
+    run(scenario())
+
+
+def test_one_that_falls_silent_is_given_up_after_a_while(links: SuperLinks) -> None:
+    async def scenario() -> None:
+        links.online[ADDRESS] = 2
+        links.runs = [Run(1, "running", "")]
+        async with running() as its:
+            its.connections.follow(KEY, OUTLINE, 2, None, closely=True)
+            await asyncio.sleep(1)
+            del links.online[ADDRESS]
+            await asyncio.sleep((ENOUGH - 1) * SOON)
+            silent = its.connections.get(KEY)
+            assert silent.why_not
+            assert (silent.busy, silent.given_up) == (True, False)
+            await asyncio.sleep(SOON)
+            assert its.connections.get(KEY).given_up
+            links.online[ADDRESS] = 2
+            await asyncio.sleep(SOON)
+            assert its.connections.get(KEY) == Connected(2, busy=True)
 
     run(scenario())
 

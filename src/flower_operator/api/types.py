@@ -20,14 +20,12 @@ IsolationMode = Literal["process", "subprocess"]
 Executor = Literal["subprocess", "kubernetes"]
 AccessMode = Literal["ReadWriteOnce", "ReadWriteOncePod", "ReadWriteMany"]
 
-SECONDS = {"h": 3600, "m": 60, "s": 1}
-LONGEST_SECONDS = 100 * 365 * 86400
-"""More is as good as for ever, and no date would be left to add it to."""
-
 Text = Annotated[str, Field(min_length=1)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 Positive = Annotated[int, Field(ge=1, le=2**31 - 1)]
 Duration = Annotated[str, Field(pattern="^([0-9]+(h|m|s))+$", max_length=32)]
+SECONDS = {"h": 3600, "m": 60, "s": 1}
+LONGEST_SECONDS = 10 * 365 * 24 * 3600
 Texts = Annotated[dict[str, str], AfterValidator(in_order)]
 
 PodTemplate = Annotated[dict[str, Any], KubernetesType("PodTemplateSpec")]
@@ -243,10 +241,11 @@ class Rotation(Part):
     )
 
     @property
-    def limit(self) -> timedelta | None:
+    def longest(self) -> timedelta | None:
+        """`max_wait` as a time; one too long for a calendar is as good as none."""
         if self.max_wait is None:
             return None
-        parts = re.findall("([0-9]+)([hms])", self.max_wait)
+        parts = re.findall(r"([0-9]+)([hms])", self.max_wait)
         seconds = sum(int(number) * SECONDS[unit] for number, unit in parts)
         return timedelta(seconds=min(seconds, LONGEST_SECONDS))
 

@@ -27,7 +27,11 @@ MOST_A_SECOND = 8
 AT_ONCE = 8
 TIMEOUT = 3.0
 
+ENOUGH = 12
+"""Questions in vain after which no answer is expected: a minute or less if asked closely."""
+
 ASKING = Connected(asking=True)
+OUTSIDE = Connected(why_not="the operator runs outside of the cluster", given_up=True)
 
 Locate = Callable[[str], str]
 """From the address in the cluster to one that this process reaches."""
@@ -42,6 +46,7 @@ class _Asked:
     roster: Roster = ()
     closely: bool = False
     answer: Connected = ASKING
+    failures: int = 0
 
     @property
     def place(self) -> tuple[str, Dialect, str | None]:
@@ -62,7 +67,7 @@ class Connections:
 
     def get(self, key: Key) -> Connected:
         if self._locate is None:
-            return Connected(why_not="the operator runs outside of the cluster")
+            return OUTSIDE
         asked = self._asked.get(key)
         return asked.answer if asked else ASKING
 
@@ -131,10 +136,15 @@ class Connections:
 
         try:
             answer = await _answer_of(asked)
-        except Unreachable:
-            answer = Connected(why_not=f"nothing answers at {asked.address}")
-        except Refused as error:
-            answer = Connected(why_not=f"{asked.address} does not say: {error}")
+            asked.failures = 0
+        except (Unreachable, Refused) as error:
+            words = f"{asked.address} does not say: {error}"
+            if isinstance(error, Unreachable):
+                words = f"nothing answers at {asked.address}"
+            asked.failures += 1
+            given_up = asked.failures >= ENOUGH
+            # A run that was under way may still be.
+            answer = Connected(why_not=words, busy=asked.answer.busy, given_up=given_up)
         finally:
             self._turn.release()
         if self._asked.get(key) is not asked:

@@ -14,7 +14,7 @@ from ..flower.compatibility import database_mismatch, supernode_mismatch
 from ..flower.dialects import dialect_of
 from ..flower.releases import Release, parse_release
 from ..render.metadata import RELEASE
-from ..status.conditions import Finding, format_time
+from ..status.conditions import Finding, format_time, parse_time
 from ..status.observed import Pod, Workload
 from ..status.outline import Outline, PoolOutline
 from ..status.summary import UPGRADING, Connected, Fault
@@ -91,7 +91,7 @@ def decide_upgrade(
     if fault := _fault(outline, link, pods):
         return Upgrade(frozenset(), outline, fault=fault)
     before = next((each for each in previous if each.type == UPGRADING), None)
-    since = _since(before)
+    since = _since(before, now)
     changing = [each for each in (link, *pools) if each.changes]
     unsettled = [each for each in (link, *pools) if each.workload and not each.settled]
     if not changing and (since is None or not unsettled):
@@ -173,7 +173,7 @@ def _wait(
     until = (since or now) + outline.max_wait if outline.max_wait is not None else None
     if until and now >= until:
         return _Wait(False)
-    if outline.suspended or connected.why_not:
+    if outline.suspended or connected.given_up:
         return _Wait(False)  # runs are to be stopped anyway, or nobody can be asked
     if link.workload is None or not link.workload.ready:
         return _Wait(False)  # there are none
@@ -194,15 +194,18 @@ def _waiting(stage: _Stage, wait: _Wait, progress: str) -> Finding:
 
 def _going(stage: _Stage, connected: Connected, progress: str) -> Finding:
     reason = "UpgradingSuperLink" if stage.part == SUPERLINK else "UpgradingPools"
-    blindly = f"; runs are not waited for: {connected.why_not}" if connected.why_not else ""
-    message = f"until {stage.title} is ready with Flower {stage.wanted}; {progress}{blindly}"
+    blindly = f"; runs are not waited for: {connected.why_not}" if connected.given_up else ""
+    message = (
+        f"waiting until {stage.title} is ready with Flower {stage.wanted}; {progress}{blindly}"
+    )
     return Finding(UPGRADING, True, reason, message)
 
 
-def _since(before: Condition | None) -> datetime | None:
+def _since(before: Condition | None, now: datetime) -> datetime | None:
+    """When it began, if it is under way."""
     if before is None or before.status != "True":
         return None
-    return datetime.fromisoformat(before.last_transition_time)
+    return parse_time(before.last_transition_time) or now
 
 
 def _mismatch(superlink: Release | None, supernode: Release | None) -> bool:

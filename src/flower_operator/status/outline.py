@@ -88,5 +88,5 @@ def outline_of(federation: Federation, plan: Plan, facts: Facts) -> Outline:
         shares_secret=any(superexec_secret(federation, each) for each in dialects),
         authenticated=spec.supernode_auth.enabled,
         keeps_state=keeps_state(federation, plan.releases.superlink_dialect),
-        max_wait=spec.tls.rotation.limit,
+        max_wait=spec.tls.rotation.longest,
     )

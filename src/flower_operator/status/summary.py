@@ -35,6 +35,8 @@ class Connected:
     """Whether a run is under way; None: it was not asked."""
     asking: bool = False
     """Whether it is being asked for the first time since it, or the operator, was started."""
+    given_up: bool = False
+    """Whether no answer is expected any more, or never was."""
     enrolment: Enrolment | None = None
     """What it knows of the keys of SuperNodes, where these have keys."""
 
