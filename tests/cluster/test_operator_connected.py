@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -123,6 +124,38 @@ def test_a_restart_for_a_new_name_waits_for_a_run_and_says_so(
         wait_until(
             lambda: room.secret("lab-superlink-tls")["tls.crt"] != before, "it waits for ever"
         )
+
+
+def test_a_changed_release_waits_for_a_run(plane: ControlPlane, machine: Machine) -> None:
+    """Of 1.40 on this machine, which both releases that the cluster is told of can talk to."""
+    machine.up(federation("wait", "1.40.0", "subprocess"))
+    record = machine.record("wait")
+    desired = record.read_desired()
+    assert desired
+    log, room = record.folder / "work/superlink/report.log", Namespace(plane, "default")
+    with controller(plane, desired.control), ThreadPoolExecutor() as pool:
+        room.apply(federation("wait", "1.40.0", "subprocess"))
+        room.wait_until_ready("wait")
+        run = pool.submit(machine.result_of, "wait", "--run-config", "pause=15.0")
+        node = record.log_of("north-0/supernode")
+        wait_until(lambda: "Receiving: train" in node.read_text(), machine.logs)
+
+        room.apply(federation("wait", "1.41.0", "subprocess"))
+        said = room.wait_for_condition("wait", "Upgrading", "True", "WaitingForRuns")
+        assert "from Flower 1.40.0 to 1.41.0" in condition(said, "Upgrading")["message"]
+        assert said["status"]["release"] == "1.40.0"
+        wait_until(lambda: release_of(room, "wait") == "1.41.0", "it waits for ever")
+        assert "RESULT" in log.read_text(), "it did not wait for the run"
+        assert run.result()["reports"]
+        said = room.wait_until_ready("wait")
+        assert condition(said, "Upgrading")["status"] == "False"
+
+
+def release_of(room: Namespace, name: str) -> str:
+    superlink = room.get("Deployment", f"{name}-superlink")
+    assert superlink
+    image: str = superlink["spec"]["template"]["spec"]["containers"][0]["image"]
+    return image.partition(":")[2]
 
 
 def with_replicas(document: Document, replicas: int) -> Document:

@@ -19,7 +19,17 @@ from flower_operator.operator.actions import (
     needs_replacement,
     replacement,
 )
-from flower_operator.operator.desired import WORKLOADS, Desired, Identity, Wanted, desired_of
+from flower_operator.operator.desired import (
+    SUPERLINK as SUPERLINK_PART,
+)
+from flower_operator.operator.desired import (
+    WORKLOADS,
+    Desired,
+    Identity,
+    Wanted,
+    desired_of,
+    pool_part,
+)
 from flower_operator.render.metadata import MANAGER, PREFIX
 from scripts.manifests import EXAMPLES
 from tests.unit.federations import Document, document
@@ -93,6 +103,20 @@ def test_a_new_image_updates_the_workloads_that_run_it_to_their_next_generation(
         Update(wanted_of(changed, POOL), uid(POOL), 2),
         Update(wanted_of(changed, SECOND), uid(SECOND), 8),
     ]
+
+
+def test_parts_that_are_held_back_stay_as_they_are_with_all_that_is_theirs() -> None:
+    """The SuperLink's ports change with its release, and here its kind does too."""
+    changed = two_pools(version="1.41.0", superlink={"volumeClaimTemplates": [CLAIM]})
+    there = applied(two_pools())
+    held = {SUPERLINK_PART, pool_part("second")}
+    assert decide(desired(changed).children, observe_all(there.values()), held) == [
+        Update(wanted_of(changed, POOL), uid(POOL), 2)
+    ]
+    del there[SECOND_CONFIG]
+    held = {pool_part("default"), pool_part("second")}
+    done = decide(desired(changed).children, observe_all(there.values()), held)
+    assert [type(each) for each in done] == [Remove, Update, Wait]
 
 
 def test_a_service_has_no_generation_to_count() -> None:

@@ -127,6 +127,17 @@ def test_a_table_tells_each_trouble_once() -> None:
     assert lines[4:] == [f"  Ready False, Degraded True: CrashLoop: {said}"]
 
 
+def test_a_table_tells_how_far_another_release_has_come() -> None:
+    words = {"reason": "UpgradingPools", "message": "1 of 2 pools done"}
+    states = {"Ready": "False", "Reconciling": "True", "Upgrading": "True"}
+    conditions = [{"type": each, "status": said, **words} for each, said in states.items()]
+    assert table({"conditions": conditions}, [LINK])[2:] == [
+        "  Ready False, Reconciling True, Upgrading True: UpgradingPools: 1 of 2 pools done"
+    ]
+    done = {"type": "Upgrading", "status": "False", "reason": "Done", "message": "yes"}
+    assert table({"conditions": [*WELL["conditions"], done]}, [LINK])[2:] == []
+
+
 def test_a_pod_is_told_of_where_the_conditions_are_silent() -> None:
     lines = table({}, [LINK, BAD])
     assert lines[2:] == [

@@ -2,6 +2,8 @@
 
 import pytest
 
+from flower_operator.flower.compatibility import database_mismatch
+from flower_operator.flower.releases import parse_release
 from tests.unit.federations import plan
 from tests.unit.test_render import render_problems
 
@@ -77,3 +79,28 @@ def test_superexecs_that_work(releases: tuple[str, str, str, str]) -> None:
 )
 def test_superexecs_that_do_not(releases: tuple[str, str, str, str], said: str) -> None:
     assert render_problems(**superexec(*releases)) == [said]
+
+
+@pytest.mark.parametrize(
+    ("last", "superlink", "follows"),
+    [
+        ("1.23.0", "1.24.0", False),
+        ("1.24.0", "1.41.0", False),
+        ("1.25.0", "1.25.1", True),
+        ("1.25.0", "1.29.0", False),
+        ("1.25.0", "1.30.0", True),
+        ("1.26.1", "1.28.0", True),
+        ("1.25.0", "1.99.0", True),
+        ("1.40.0", "1.39.0", True),
+        ("1.41.0", "1.40.0", False),
+        ("1.41.2", "1.41.0", True),
+        ("1.27.0", "1.25.0", False),
+    ],
+)
+def test_which_databases_a_superlink_can_go_on_with(
+    last: str, superlink: str, follows: bool
+) -> None:
+    before, after = parse_release(last), parse_release(superlink)
+    assert before
+    assert after
+    assert (database_mismatch(before, after) is None) == follows

@@ -15,6 +15,7 @@ from flower_operator.flower.dialects import Dialect, dialect_of
 from flower_operator.flower.releases import Release
 from flower_operator.operator.connections import (
     AT_ONCE,
+    ENOUGH,
     MOST_A_SECOND,
     SELDOM,
     SOON,
@@ -500,6 +501,57 @@ def test_keys_are_registered_at_once_and_unregistered_when_they_are_retired(
             known = its.connections.get(KEY).enrolment
             assert known == Enrolment(frozenset({"first"}), spent=frozenset({"second"}))
             assert links.nodes[0].status == "registered"
+
+    run(scenario())
+
+
+def test_runs_are_asked_for_anew_and_often_while_someone_waits_for_them(links: SuperLinks) -> None:
+    async def scenario() -> None:
+        links.online[ADDRESS] = 2
+        links.runs = [Run(1, "running", "")]
+        async with running() as its:
+            its.follow()
+            await asyncio.sleep(10)
+            assert its.connections.get(KEY) == Connected(2)
+            for _ in range(2):
+                its.connections.follow(KEY, OUTLINE, 2, None, closely=True)
+            await asyncio.sleep(2 * SOON + 0.1)
+            assert links.times == about(0, 10, 10 + SOON, 10 + 2 * SOON)
+            assert its.connections.get(KEY) == Connected(2, busy=True)
+            its.follow()
+            await asyncio.sleep(SOON)
+            assert its.connections.get(KEY) == Connected(2)
+            its.connections.follow(KEY, outline(insecure=False), 2, "roots")
+            links.runs = []
+            await asyncio.sleep(1)
+            its.told.clear()
+            its.connections.follow(KEY, outline(insecure=False), 2, "roots", closely=True)
+            assert its.connections.get(KEY) == Connected(2)
+            await asyncio.sleep(1)
+            # The same answer as before, but to a question of now.
+            assert its.connections.get(KEY) == Connected(2, busy=False)
+            assert its.told == [KEY]
+
+    run(scenario())
+
+
+def test_one_that_falls_silent_is_given_up_after_a_while(links: SuperLinks) -> None:
+    async def scenario() -> None:
+        links.online[ADDRESS] = 2
+        links.runs = [Run(1, "running", "")]
+        async with running() as its:
+            its.connections.follow(KEY, OUTLINE, 2, None, closely=True)
+            await asyncio.sleep(1)
+            del links.online[ADDRESS]
+            await asyncio.sleep((ENOUGH - 1) * SOON)
+            silent = its.connections.get(KEY)
+            assert silent.why_not
+            assert (silent.busy, silent.given_up) == (True, False)
+            await asyncio.sleep(SOON)
+            assert its.connections.get(KEY).given_up
+            links.online[ADDRESS] = 2
+            await asyncio.sleep(SOON)
+            assert its.connections.get(KEY) == Connected(2, busy=True)
 
     run(scenario())
 

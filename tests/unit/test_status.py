@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from flower_operator.api.types import Condition, FederationStatus
 from flower_operator.operator.desired import desired_of
-from flower_operator.status.conditions import LONGEST_MESSAGE
+from flower_operator.status.conditions import LONGEST_MESSAGE, Finding
 from flower_operator.status.observed import Metadata, Mishap, Pod, Workload
 from flower_operator.status.outline import Outline
 from flower_operator.status.summary import (
@@ -403,6 +403,24 @@ def test_a_situation_and_its_conditions(row: Row) -> None:
     assert [f"{conditions[each].status} {conditions[each].reason}" for each in types] == expected
     for text in words:
         assert text in conditions["Ready"].message
+
+
+@pytest.mark.parametrize("reason", ["WaitingForRuns", "UpgradingPools"])
+def test_a_federation_is_not_ready_before_its_release_is_everywhere(reason: str) -> None:
+    finding = Finding("Upgrading", True, reason, "pool default is on its way")
+    first = status(outline(), healthy(upgrade=finding))
+    found = by_type(first.conditions)
+    told = ("Ready", "Reconciling", "Upgrading")
+    assert [found[each].status for each in told] == ["False", "True", "True"]
+    assert {(found[each].reason, found[each].message) for each in told} == {
+        (reason, "pool default is on its way")
+    }
+    done = Finding("Upgrading", False, "Done", "yes")
+    found = by_type(status(outline(), healthy(upgrade=done), first, now=LATER).conditions)
+    assert (found["Ready"].status, found["Upgrading"].status) == ("True", "False")
+    crash = with_pool(replicated(POOL, 2), pods=[pod(CRASH)], upgrade=finding)
+    found = by_type(status(outline(), crash).conditions)
+    assert (found["Ready"].reason, found["Upgrading"].reason) == ("CrashLoop", reason)
 
 
 def test_the_figures_of_a_federation() -> None:

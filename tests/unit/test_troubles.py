@@ -53,6 +53,21 @@ RUNNING: Document = {"running": {"startedAt": STARTED}}
 BACK_OFF = waiting("CrashLoopBackOff", "back-off 40s restarting failed container=supernode pod=x")
 
 
+@pytest.mark.parametrize(
+    ("status", "has_run"),
+    [
+        (with_container(waiting("ImagePullBackOff")), False),
+        ({"phase": "Pending"}, False),
+        (with_container(RUNNING), True),
+        (with_container(BACK_OFF, terminated(1)), True),
+        (with_container(waiting("ImagePullBackOff"), restarts=1), True),
+    ],
+)
+def test_whether_a_pod_has_ever_run(status: Document, has_run: bool) -> None:
+    decoded = msgspec.json.decode(msgspec.json.encode(status), type=PodStatus)
+    assert decoded.has_run == has_run
+
+
 def test_a_running_pod_has_no_troubles() -> None:
     scheduled = {"type": "PodScheduled", "status": "True"}
     ready = {"type": "Ready", "status": "False", "reason": "ContainersNotReady"}

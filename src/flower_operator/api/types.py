@@ -235,8 +235,8 @@ class Rotation(Part):
     max_wait: Duration | None = Field(
         default=None,
         description=(
-            "How long a restart for a new certificate, key or secret waits for runs to finish, "
-            "such as 12h; if not set, as long as the old one allows."
+            "How long a restart for a new certificate, key, secret or Flower release waits for "
+            "runs to finish, such as 12h; if not set, as long as the old one allows."
         ),
     )
 

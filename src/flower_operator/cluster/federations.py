@@ -44,7 +44,7 @@ class Condition(Struct, rename="camel"):
 
     @property
     def fine(self) -> bool:
-        good = "False" if self.type in ("Degraded", "Reconciling") else "True"
+        good = "False" if self.type in ("Degraded", "Reconciling", "Upgrading") else "True"
         return self.status == good
 
 

@@ -11,6 +11,11 @@ from .releases import Release
 # which the SuperLink and the SuperNode check themselves from 1.30 on.
 SERVERAPP_LINES = (range(24, 28),)
 CLIENTAPP_LINES = (range(23, 26), range(26, 29))
+# Lines of releases whose databases have one schema.
+DATABASE_LINES = (range(26, 28), range(35, 37), range(39, 41))
+# A database says which schema it has from 1.26 on, and every newer release takes it over. One of
+# 1.25 says nothing, and is recognised from 1.30 on; older ones never are.
+UNMARKED, MARKED, RECOGNISING = Release(1, 25), Release(1, 26), Release(1, 30)
 
 
 def supernode_mismatch(superlink: Release, supernode: Release) -> str | None:
@@ -35,6 +40,14 @@ def clientapp_mismatch(supernode: Release, superexec: Release) -> str | None:
     return _superexec_mismatch("SuperNode", supernode, superexec, CLIENTAPP_LINES)
 
 
+def database_mismatch(last: Release, superlink: Release) -> str | None:
+    """Why a SuperLink cannot go on with the database that another release used last."""
+    oldest = UNMARKED if superlink >= RECOGNISING else MARKED
+    if oldest.line <= last.line < superlink.line or _are_alike(last, superlink, DATABASE_LINES):
+        return None
+    return f"Flower {superlink} cannot read a database that was used by {last}"
+
+
 def executor_mismatch(superexec: Release, *, secure: bool) -> str | None:
     """Why a SuperExec cannot run tasks in pods of their own."""
     if dialect_of(superexec).executor is None:
@@ -53,12 +66,16 @@ def _too_old(release: Release, first: Release, fault: str) -> str:
 def _superexec_mismatch(
     owner: str, release: Release, superexec: Release, exchangeable: tuple[range, ...]
 ) -> str | None:
-    if release.line == superexec.line or any(
-        release.minor in lines and superexec.minor in lines for lines in exchangeable
-    ):
+    if _are_alike(release, superexec, exchangeable):
         return None
     wanted = f"{release.major}.{release.minor}"
     return (
         f"a SuperExec of Flower {superexec} cannot work for a {owner} of {release}; "
         f"use one of {wanted}"
+    )
+
+
+def _are_alike(one: Release, other: Release, exchangeable: tuple[range, ...]) -> bool:
+    return one.line == other.line or any(
+        one.minor in lines and other.minor in lines for lines in exchangeable
     )

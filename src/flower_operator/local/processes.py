@@ -85,6 +85,11 @@ def control_address(plan: Plan, machine: Machine) -> str:
     )
 
 
+def own_volume(folder: Path, pod: str, volume: str) -> Path:
+    """What stands for a volume of a pod's own."""
+    return folder / "volumes" / pod / volume
+
+
 def _workloads(plan: Plan) -> list[Object]:
     return [each for each in plan.objects if each["kind"] in WORKLOADS]
 
@@ -210,8 +215,7 @@ def _volume_folder(machine: Machine, pod: _Pod, volume: Object) -> Path:
         return machine.folder / "claims" / claim
     if (source := _source(volume)) in machine.versions:
         return trust_folder(machine.folder) / source
-    name: str = volume["name"]
-    return machine.folder / "volumes" / pod.name / name
+    return own_volume(machine.folder, pod.name, volume["name"])
 
 
 def _source(volume: Object) -> str:

@@ -12,18 +12,22 @@ from signal import SIGHUP
 
 from ..api.problems import InvalidFederation
 from ..api.types import Federation
-from ..flower.releases import parse_release
+from ..flower.compatibility import database_mismatch
+from ..flower.releases import Release, parse_release
 from ..render import Facts, Plan, render
+from ..render.persistence import VOLUME
 from ..runs.environments import environment, installed_release
 from .federations import LocalError, Started
 from .ports import Ports
 from .process import LOOPBACK
-from .processes import Machine, control_address, left_out, processes
+from .processes import Machine, control_address, left_out, own_volume, processes
 from .state import Desired, Record, allocation, known, record
 from .trust import Trust, renew_trust
 
 LEAST_BYTES = 200 * 1024 * 1024
 MOST_SUPERNODES = 1000
+RELEASE_FILE = "flower-release"
+"""Beside a database: what used it last."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,8 @@ def start(
     except InvalidFederation as error:
         raise LocalError("\n".join(map(str, error.problems))) from None
     own = record(federation.name)
+    database = _database(federation, own)
+    _refuse_database(database, plan.releases.superlink)
     _refuse_too_many(federation, options)
     _refuse_missing_gpus(federation)
     _refuse_full_disk(own.folder)
@@ -51,6 +57,9 @@ def start(
         before = own.read_desired()
         trust = _trust(federation, own, before)
         own.write_desired(_desired(federation.name, plan, own, options, before, trust))
+        if database:
+            database.mkdir(parents=True, exist_ok=True)
+            (database / RELEASE_FILE).write_text(str(plan.releases.superlink))
     notices = (*plan.notices, *_cluster_notices(federation), *_container_notices(plan))
     notices += trust.notices if trust else ()
     if own.is_running():
@@ -185,6 +194,20 @@ def _refuse_missing_gpus(federation: Federation) -> None:
                 f"pool {pool.name} asks for {vendor} GPUs and this machine has none; "
                 "set gpu.enabled: false to run it here"
             )
+
+
+def _database(federation: Federation, own: Record) -> Path | None:
+    """The folder that outlives the SuperLink, if there is one."""
+    kept = federation.spec.superlink.persistence
+    return own_volume(own.folder, "superlink", VOLUME) if kept else None
+
+
+def _refuse_database(folder: Path | None, superlink: Release) -> None:
+    if folder is None or not (folder / RELEASE_FILE).exists():
+        return
+    last = parse_release((folder / RELEASE_FILE).read_text())
+    if last and (mismatch := database_mismatch(last, superlink)):
+        raise LocalError(f"{mismatch}; run {last} again, or remove {folder} to begin without it")
 
 
 def _refuse_full_disk(folder: Path) -> None:

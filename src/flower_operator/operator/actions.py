@@ -1,6 +1,6 @@
 """What to do about the difference between what is wanted and what is there."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -10,7 +10,7 @@ from ..kube.applied import includes, mark
 from ..kube.errors import ApiError
 from ..render.metadata import PREFIX
 from ..status.observed import Child, Workload
-from .desired import COUNTED, WORKLOADS, Identity, Wanted
+from .desired import COUNTED, WORKLOADS, Identity, Part, Wanted, part_of
 
 APPLIED = f"{PREFIX}/applied"
 
@@ -52,15 +52,26 @@ class Wait:
 Action = Create | Update | Remove | Wait
 
 
-def decide(wanted: Sequence[Wanted], existing: Mapping[Identity, Existing]) -> list[Action]:
-    """The actions that lead from what exists to what is wanted, none if that is the same."""
+def decide(
+    wanted: Sequence[Wanted],
+    existing: Mapping[Identity, Existing],
+    held: Collection[Part] = (),
+) -> list[Action]:
+    """The actions that lead from what exists to what is wanted, none if that is the same.
+    Parts that are held back stay as they are."""
     identities = {each.identity for each in wanted}
-    unwanted = {key: each for key, each in existing.items() if key not in identities}
+    unwanted = {
+        key: each
+        for key, each in existing.items()
+        if key not in identities and part_of(each.metadata.labels) not in held
+    }
     leaving = {name for kind, name in unwanted if kind in WORKLOADS}
     actions: list[Action] = []
     for (kind, name), each in unwanted.items():
         actions.append(_farewell(kind, name, each))
     for each_wanted in wanted:
+        if part_of(each_wanted.labels) in held:
+            continue
         actions += _care(each_wanted, existing.get(each_wanted.identity), leaving)
     return actions
 

@@ -1,6 +1,6 @@
 """Acts on the objects that a Federation is made of."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,7 +27,7 @@ from .actions import (
     replacement,
 )
 from .caches import Caches
-from .desired import CHILDREN, Desired, Identity, Wanted, desired_of
+from .desired import CHILDREN, Desired, Identity, Part, Wanted, desired_of
 from .transitions import Transition, replaced
 
 # An answer that says no more than "not now" is worth telling only if it keeps coming.
@@ -69,9 +69,9 @@ class Children:
         self._attempts = attempts
         self._outcome = Outcome()
 
-    async def care(self, desired: Desired) -> Outcome:
+    async def care(self, desired: Desired, held: Collection[Part]) -> Outcome:
         existing: Mapping[Identity, Existing] = self._caches.children(self._federation.metadata.uid)
-        for action in decide(desired.children, existing):
+        for action in decide(desired.children, existing, held):
             try:
                 await self._act(action)
             except ApiError as error:

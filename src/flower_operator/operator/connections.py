@@ -27,7 +27,11 @@ MOST_A_SECOND = 8
 AT_ONCE = 8
 TIMEOUT = 3.0
 
+ENOUGH = 12
+"""Questions in vain after which no answer is expected: a minute or less if asked closely."""
+
 ASKING = Connected(asking=True)
+OUTSIDE = Connected(why_not="the operator runs outside of the cluster", given_up=True)
 
 Locate = Callable[[str], str]
 """From the address in the cluster to one that this process reaches."""
@@ -40,7 +44,9 @@ class _Asked:
     roots: str | None
     wanted: int
     roster: Roster = ()
+    closely: bool = False
     answer: Connected = ASKING
+    failures: int = 0
 
     @property
     def place(self) -> tuple[str, Dialect, str | None]:
@@ -61,34 +67,45 @@ class Connections:
 
     def get(self, key: Key) -> Connected:
         if self._locate is None:
-            return Connected(why_not="the operator runs outside of the cluster")
+            return OUTSIDE
         asked = self._asked.get(key)
         return asked.answer if asked else ASKING
 
     def follow(
-        self, key: Key, outline: Outline, wanted: int, roots: str | None, roster: Roster = ()
+        self,
+        key: Key,
+        outline: Outline,
+        wanted: int,
+        roots: str | None,
+        roster: Roster = (),
+        *,
+        closely: bool = False,
     ) -> None:
         """Ask this SuperLink from now on; one with TLS is known by its CAs, `roots`, and is told
-        of the keys of SuperNodes."""
+        of the keys of SuperNodes. `closely`: someone waits to hear that no run is under way."""
         release = parse_release(outline.release)
         if self._locate is None or release is None:
             self.forget(key)
             return
         address, dialect = self._locate(outline.endpoint), dialect_of(release)
         known = self._asked.get(key)
-        asked = _Asked(address, dialect, roots, wanted, roster)
+        asked = _Asked(address, dialect, roots, wanted, roster, closely)
         if known is None or known.place != asked.place:
             self._asked[key] = asked
             self._plan(key, asked, 0.0)
+        elif closely and not known.closely:
+            # What was said of runs may be old.
+            self._asked[key] = replace(asked, answer=replace(known.answer, busy=None))
+            self._plan(key, self._asked[key], 0.0)
         elif known.roster != roster:
             self._asked[key] = replace(asked, answer=known.answer)
             self._plan(key, self._asked[key], 0.0)
         elif known.wanted < wanted:
             # In the place of the question that was planned for when all were there.
-            self._asked[key] = replace(known, wanted=wanted)
+            self._asked[key] = replace(known, wanted=wanted, closely=closely)
             self._plan(key, self._asked[key], SOON)
         else:
-            known.wanted = wanted
+            known.wanted, known.closely = wanted, closely
 
     def forget(self, key: Key) -> None:
         self._asked.pop(key, None)
@@ -119,12 +136,15 @@ class Connections:
 
         try:
             answer = await _answer_of(asked)
+            asked.failures = 0
         except (Unreachable, Refused) as error:
             words = f"{asked.address} does not say: {error}"
             if isinstance(error, Unreachable):
                 words = f"nothing answers at {asked.address}"
+            asked.failures += 1
+            given_up = asked.failures >= ENOUGH
             # A run that was under way may still be.
-            answer = Connected(why_not=words, busy=asked.answer.busy)
+            answer = Connected(why_not=words, busy=asked.answer.busy, given_up=given_up)
         finally:
             self._turn.release()
         if self._asked.get(key) is not asked:
@@ -134,7 +154,7 @@ class Connections:
             self._changed(key)
         missing = answer.count is not None and answer.count < asked.wanted
         seldom = max(SELDOM, len(self._asked) / MOST_A_SECOND)
-        self._plan(key, asked, SOON if missing else seldom)
+        self._plan(key, asked, SOON if missing or asked.closely else seldom)
 
 
 async def _answer_of(asked: _Asked) -> Connected:
@@ -145,11 +165,13 @@ async def _answer_of(asked: _Asked) -> Connected:
         nodes = await client.nodes()
         if asked.roster and await _enrol(client, registrations(asked.roster, nodes)):
             nodes = await client.nodes()
-        # Only what has certificates is ever restarted for new ones, and has to wait for runs.
-        runs = await client.runs() if asked.roots is not None else []
+        busy = None
+        # What has certificates may be restarted for new ones at any time, and waits for runs.
+        if asked.roots is not None or asked.closely:
+            busy = any(run.active for run in await client.runs())
         return Connected(
             sum(node.online for node in nodes),
-            busy=any(run.active for run in runs),
+            busy=busy,
             enrolment=own_enrolment(asked.roster, nodes) if asked.roster else None,
         )
     finally:

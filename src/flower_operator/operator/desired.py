@@ -23,7 +23,7 @@ from ..kube.resources import (
 )
 from ..render import Facts, render
 from ..render.facts import Identities
-from ..render.metadata import RESTARTED_AT
+from ..render.metadata import COMPONENT, POOL, RESTARTED_AT
 from ..status.observed import Federation
 from ..status.outline import Outline, outline_of
 
@@ -41,6 +41,9 @@ HEAD = {"apiVersion", "kind", "metadata"}
 
 Identity = tuple[str, str]
 """Kind and name of a child."""
+Part = tuple[str, str]
+"""The SuperLink or a pool, by component and name of the pool: a workload and what goes with it."""
+SUPERLINK: Part = ("superlink", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +77,15 @@ def version_of(federation: Federation, identities: Identities | None = None) -> 
     metadata = federation.metadata
     restarted = metadata.annotations.get(RESTARTED_AT)
     return metadata.uid, metadata.generation, restarted, identities
+
+
+def pool_part(name: str) -> Part:
+    return "supernode", name
+
+
+def part_of(labels: Mapping[str, str]) -> Part:
+    """What a child belongs to."""
+    return labels.get(COMPONENT, ""), labels.get(POOL, "")
 
 
 def owner_of(federation: Federation) -> Owner:

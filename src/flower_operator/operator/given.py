@@ -85,7 +85,7 @@ class Elsewhere:
             known,
             running_with(look.workloads),
             look.rolled_out.busy,
-            tls.max_wait,
+            look.outline.max_wait,
             look.now,
         )
         return Kept(Identities(certificate, authority), bundle[BUNDLE_FILE], decision, fault)

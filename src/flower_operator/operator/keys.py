@@ -79,8 +79,8 @@ class KeyKeeper:
                 names,
                 now,
                 enrolment=connected.enrolment,
-                busy=connected.busy,
-                max_wait=outline.tls.max_wait,
+                busy=bool(connected.busy),
+                max_wait=outline.max_wait,
             )
             if decision.step is not Step.KEEP:
                 files = await self._change(federation, name, files, decision, now)

@@ -33,6 +33,7 @@ from .safe import Safe, TrustFault
 from .tasks import clear_away, left_over
 from .transitions import Transition, progress_only, transitions
 from .trust import Keeper, Trusted
+from .upgrade import Upgrade, decide_upgrade
 
 log = logging.getLogger(__name__)
 
@@ -102,24 +103,28 @@ class Reconciler:
             self._identities[key] = trusted.identities
             if trusted.identities != desired.identities:
                 desired, bodies = self._look_up(key, federation, trusted.identities)
+        upgrade = self._decide_upgrade(key, federation, desired.outline, desired.identities)
+        if upgrade.fault:
+            await self._refuse(federation, [upgrade.fault])
+            return None
         facts = replace(self._facts, identities=desired.identities)
         children = Children(self._client, self._caches, federation, bodies, attempts, facts)
-        outcome = await children.care(desired)
+        outcome = await children.care(desired, upgrade.held)
         if trusted:
             outcome.transitions[:0] = trusted.told
             outcome.faults[:0] = trusted.faults
-        admissions = await self._admit(key, desired, trusted)
-        recheck = await self._write_status(key, federation, desired, outcome, trusted, admissions)
-        await self._clear_tasks(key, desired.outline)
+        admissions = await self._admit(key, upgrade.outline, trusted)
+        recheck = await self._write_status(key, federation, upgrade, outcome, trusted, admissions)
+        await self._clear_tasks(key, upgrade.outline)
         if outcome.retry is not None:
             raise Retry(outcome.retry)
         return recheck
 
-    async def _admit(self, key: Key, desired: Desired, trusted: Trusted | None) -> Admissions:
+    async def _admit(self, key: Key, outline: Outline, trusted: Trusted | None) -> Admissions:
         if trusted is None or trusted.keyed is None:
             return Admissions()
         pods, connected = self._caches.pods.group(key), self._connections.get(key)
-        found = self._key_keeper.look(desired.outline, trusted.keyed, pods, connected)
+        found = self._key_keeper.look(outline, trusted.keyed, pods, connected)
         await self._key_keeper.admit(found)
         return found
 
@@ -134,13 +139,28 @@ class Reconciler:
         connected, outline = self._connections.get(key), desired.outline
         superlink = workloads.get((outline.superlink_kind, outline.superlink))
         # One that has not been asked yet since the operator was started may have runs.
-        busy = connected.busy or bool(connected.asking and superlink and superlink.ready)
+        busy = bool(connected.busy or (connected.asking and superlink and superlink.ready))
         trusted = await self._keeper.care(federation, outline, workloads.values(), busy)
         if not outline.authenticated:
             return trusted
         pods = self._caches.pods.group(key)
-        keyed = await self._key_keeper.care(federation, outline, workloads, pods, connected)
+        # SuperNodes that are held back keep their keys.
+        present = self._decide_upgrade(key, federation, outline, trusted.identities).outline
+        keyed = await self._key_keeper.care(federation, present, workloads, pods, connected)
         return trusted.with_keys(keyed)
+
+    def _decide_upgrade(
+        self, key: Key, federation: Federation, outline: Outline, identities: Identities | None
+    ) -> Upgrade:
+        return decide_upgrade(
+            outline,
+            self._caches.workloads(federation.metadata.uid),
+            self._caches.pods.group(key),
+            self._connections.get(key),
+            read_status(federation).conditions,
+            self._clock(),
+            identities.certificate if identities else "",
+        )
 
     def _look_up(
         self, key: Key, federation: Federation, identities: Identities | None
@@ -170,7 +190,7 @@ class Reconciler:
         self,
         key: Key,
         federation: Federation,
-        desired: Desired,
+        upgrade: Upgrade,
         outcome: Outcome,
         trusted: Trusted | None,
         admissions: Admissions,
@@ -192,9 +212,10 @@ class Reconciler:
             connected=self._connections.get(key),
             waiting=admissions.waiting,
             notes=trusted.notes if trusted else (),
+            upgrade=upgrade.finding,
         )
         generation = federation.metadata.generation
-        summary = summarize(desired.outline, observation, previous, generation, self._clock())
+        summary = summarize(upgrade.outline, observation, previous, generation, self._clock())
         if wait := self._postponement(key, previous, summary.status, outcome):
             return wait
         await self._patch(federation, previous, summary.status, outcome)
@@ -202,10 +223,13 @@ class Reconciler:
             roots = trusted.bundle if trusted else None
             wanted = summary.status.desired_supernodes
             roster = trusted.keyed.roster if trusted and trusted.keyed else ()
-            self._connections.follow(key, desired.outline, wanted, roots, roster)
+            self._connections.follow(
+                key, upgrade.outline, wanted, roots, roster, closely=upgrade.under_way
+            )
         else:
             self._connections.forget(key)
-        again = [summary.recheck, trusted.recheck if trusted else None, admissions.again]
+        again = [summary.recheck, upgrade.recheck, admissions.again]
+        again += [trusted.recheck] if trusted else []
         return min((each for each in again if each is not None), default=None)
 
     def _postponement(

@@ -102,7 +102,7 @@ class Keeper:
             self._part(federation, Part.SERVER),
             self._part(federation, Part.SUPERNODE),
         )
-        wanted = Wanted(look.names, max_wait=tls.max_wait, supernode=tls.supernode)
+        wanted = Wanted(look.names, max_wait=look.outline.max_wait, supernode=tls.supernode)
         while (
             decision := decide(read_state(stored), wanted, look.now, look.rolled_out)
         ).step is not Step.KEEP:
@@ -125,7 +125,7 @@ class Keeper:
 
     async def _care_for_secret(self, look: Look) -> tuple[str, Decision]:
         files, busy = self._part(look.federation, Part.SUPEREXEC), look.rolled_out.busy
-        max_wait = look.outline.tls.max_wait
+        max_wait = look.outline.max_wait
         decision = decide_secret(files, look.now, busy=busy, max_wait=max_wait)
         if decision.step is not Step.KEEP:
             change = make_secret(secrets.token_bytes(SECRET_BYTES), look.now)

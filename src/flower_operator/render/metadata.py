@@ -4,6 +4,7 @@ from typing import Any
 
 from ..api.rules import pool_name, superlink_name
 from ..api.types import Federation, Pool
+from ..flower.releases import Release
 from .facts import Facts
 
 Object = dict[str, Any]
@@ -11,6 +12,8 @@ Object = dict[str, Any]
 MANAGER = "flower-operator"
 PREFIX = "flower.flwr.ai"
 RESTARTED_AT = f"{PREFIX}/restarted-at"
+RELEASE = f"{PREFIX}/release"
+COMPONENT, POOL = f"{PREFIX}/component", f"{PREFIX}/pool"
 
 # Components that flwr's Kubernetes executor makes, not the operator.
 TRUST = "trust"
@@ -28,7 +31,7 @@ def supernode_labels(federation: Federation) -> dict[str, str]:
 
 
 def pool_labels(federation: Federation, pool: Pool) -> dict[str, str]:
-    return supernode_labels(federation) | {f"{PREFIX}/pool": pool.name}
+    return supernode_labels(federation) | {POOL: pool.name}
 
 
 def serverapp_labels(federation: Federation) -> dict[str, str]:
@@ -38,7 +41,7 @@ def serverapp_labels(federation: Federation) -> dict[str, str]:
 
 def clientapp_labels(federation: Federation, pool: Pool) -> dict[str, str]:
     """The same for a pool; `index_label` tells its SuperNodes apart."""
-    return _task_labels(federation, CLIENTAPP) | {f"{PREFIX}/pool": pool.name}
+    return _task_labels(federation, CLIENTAPP) | {POOL: pool.name}
 
 
 def index_label(index: int) -> dict[str, str]:
@@ -66,11 +69,16 @@ def pool_metadata(federation: Federation, pool: Pool, facts: Facts) -> Object:
     }
 
 
+def with_release(metadata: Object, release: Release) -> Object:
+    """On workloads, not on their pods: an operator that begins to write it restarts nothing."""
+    return metadata | {"annotations": {RELEASE: str(release)}}
+
+
 def trust_labels(federation: str) -> dict[str, str]:
     """On certificates and keys, which no pod is made of."""
     return {
         "app.kubernetes.io/managed-by": MANAGER,
-        f"{PREFIX}/component": TRUST,
+        COMPONENT: TRUST,
         f"{PREFIX}/federation": federation,
     }
 
@@ -84,7 +92,7 @@ def restart_annotations(federation: Federation) -> dict[str, str]:
 def _task_labels(federation: Federation, component: str) -> dict[str, str]:
     return {
         "app.kubernetes.io/managed-by": MANAGER,
-        f"{PREFIX}/component": component,
+        COMPONENT: component,
         f"{PREFIX}/federation": federation.name,
     }
 
@@ -93,6 +101,6 @@ def _labels(federation: Federation, component: str) -> dict[str, str]:
     return {
         "app.kubernetes.io/managed-by": MANAGER,
         "app.kubernetes.io/name": component,
-        f"{PREFIX}/component": component,
+        COMPONENT: component,
         f"{PREFIX}/federation": federation.name,
     }

@@ -82,10 +82,15 @@ def persistence_problems(
     return problems
 
 
+def keeps_state(federation: Federation, dialect: Dialect) -> bool:
+    """Whether the SuperLink has a database, here or by the user's own doing."""
+    superlink = federation.spec.superlink
+    return bool(superlink.persistence) or _has_flag(superlink.extra_args, dialect.database)
+
+
 def persistence_notices(federation: Federation, dialect: Dialect) -> list[str]:
     """For the status on a cluster, where pods come and go; nobody has to act on it beforehand."""
-    superlink = federation.spec.superlink
-    if superlink.persistence or _has_flag(superlink.extra_args, dialect.database):
+    if keeps_state(federation, dialect):
         return []
     return ["spec.superlink.persistence: not set, so a restart of the SuperLink loses its runs"]
 

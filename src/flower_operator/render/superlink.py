@@ -21,6 +21,7 @@ from .metadata import (
     serverapp_labels,
     superlink_labels,
     superlink_metadata,
+    with_release,
 )
 from .releases import Releases
 
@@ -67,6 +68,7 @@ def superlink_objects(federation: Federation, facts: Facts, releases: Releases) 
         objects.append(executor.config_map(metadata, tasks, files))
         objects += executor.access(metadata, tasks, template)
         template = pods.annotated(template, {executor.HASH: executor.config_hash(text)})
+    metadata = with_release(metadata, releases.superlink)
     return [*objects, superlink_workload(federation, metadata, template)]
 
 
@@ -108,6 +110,8 @@ def superlink_workload(federation: Federation, metadata: Object, template: Objec
     }
     if claims:
         workload["kind"] = "StatefulSet"
+        # One at a time in any case; in order, a pod that cannot start would never be replaced.
+        workload["spec"]["podManagementPolicy"] = "Parallel"
         workload["spec"]["volumeClaimTemplates"] = pods.with_claims(claims)
     else:
         # Two SuperLinks would each hold half of the federation's state.

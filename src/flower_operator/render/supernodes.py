@@ -24,6 +24,7 @@ from .metadata import (
     pool_metadata,
     restart_annotations,
     supernode_labels,
+    with_release,
 )
 from .node_config import NodeConfig
 from .releases import PoolReleases
@@ -86,6 +87,7 @@ def pool_objects(
         objects.append(executor.config_map(metadata, tasks, files))
         objects += executor.access(metadata, tasks, template)
         template = pods.annotated(template, {executor.HASH: executor.config_hash(text)})
+    metadata = with_release(metadata, releases.supernode)
     return [*objects, _workload(federation, pool, metadata, template)]
 
 

@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Literal
 
 from ..api.types import Condition
 
 LONGEST_MESSAGE = 2000
+TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 Verdict = Literal["True", "False", "Unknown"]
 
@@ -45,7 +46,15 @@ def conditions_of(
 
 
 def format_time(now: datetime) -> str:
-    return now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return now.strftime(TIME)
+
+
+def parse_time(text: str) -> datetime | None:
+    """None for what nobody here wrote."""
+    try:
+        return datetime.strptime(text, TIME).replace(tzinfo=UTC)
+    except ValueError:
+        return None
 
 
 def shorten(message: str) -> str:

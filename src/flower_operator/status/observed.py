@@ -184,6 +184,8 @@ class Pod(Struct, frozen=True):
     """What holds it back from being scheduled."""
     started: float | None = None
     """Since when its SuperNode runs, if that has a key, as seconds of the epoch."""
+    has_run: bool = True
+    """Whether any of its containers was ever started."""
 
     @property
     def is_held(self) -> bool:
@@ -417,6 +419,7 @@ def pod_of(form: PodForm) -> Pod | None:
         key=(labels.ordinal or form.spec.node) if keyed else "",
         gates=gates if keyed else (),
         started=running_since(form.status, "supernode") if keyed else None,
+        has_run=task or form.status.has_run,
     )
 
 

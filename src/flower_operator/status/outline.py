@@ -8,7 +8,7 @@ from ..api.types import Federation, IssuerRef, Mode
 from ..flower.commands import LOOPBACK
 from ..render import Facts, Plan
 from ..render.metadata import namespace_of
-from ..render.persistence import persistence_notices
+from ..render.persistence import keeps_state, persistence_notices
 from ..render.secrets import name_notices, superexec_secret, supernode_certificate
 from ..render.superlink import control_address
 from ..trust.names import server_names, service_name, supernode_names
@@ -30,7 +30,7 @@ class PoolOutline:
 
 @dataclass(frozen=True, slots=True)
 class TlsOutline:
-    """Where certificates come from, and when they may take a restart."""
+    """Where certificates come from, and what they are for."""
 
     secret: str | None = None
     """A Secret with a certificate that was made elsewhere."""
@@ -39,7 +39,6 @@ class TlsOutline:
     """The names by which Flower itself connects, which no certificate may lack."""
     supernode: tuple[str, ...] = ()
     """What the certificate of SuperNodes is for, where their own API has TLS."""
-    max_wait: timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +60,10 @@ class Outline:
     authenticated: bool = False
     """Whether SuperNodes have keys."""
     tls: TlsOutline = TlsOutline()
+    keeps_state: bool = False
+    """Whether the SuperLink has a database."""
+    max_wait: timedelta | None = None
+    """How long a restart waits for runs; None: until they end."""
 
 
 def outline_of(federation: Federation, plan: Plan, facts: Facts) -> Outline:
@@ -101,6 +104,8 @@ def outline_of(federation: Federation, plan: Plan, facts: Facts) -> Outline:
         shares_secret=any(superexec_secret(federation, each) for each in dialects),
         authenticated=spec.supernode_auth.enabled,
         tls=_tls(federation, plan, facts),
+        keeps_state=keeps_state(federation, plan.releases.superlink_dialect),
+        max_wait=spec.tls.rotation.longest,
     )
 
 
@@ -116,5 +121,4 @@ def _tls(federation: Federation, plan: Plan, facts: Facts) -> TlsOutline:
         spec.tls.issuer_ref,
         tuple(demanded),
         supernode_names(name, namespace) if serves else (),
-        spec.tls.rotation.longest,
     )

@@ -14,6 +14,7 @@ READY = "Ready"
 RECONCILING = "Reconciling"
 SUPERLINK_AVAILABLE = "SuperLinkAvailable"
 DEGRADED = "Degraded"
+UPGRADING = "Upgrading"
 
 
 @dataclass(frozen=True)
@@ -30,10 +31,12 @@ class Connected:
 
     count: int | None = None
     why_not: str = ""
-    busy: bool = False
-    """Whether a run is under way, where it matters to know."""
+    busy: bool | None = None
+    """Whether a run is under way; None: it was not asked."""
     asking: bool = False
     """Whether it is being asked for the first time since it, or the operator, was started."""
+    given_up: bool = False
+    """Whether no answer is expected any more, or never was."""
     enrolment: Enrolment | None = None
     """What it knows of the keys of SuperNodes, where these have keys."""
 
@@ -59,6 +62,8 @@ class Observation:
     """What pods with keys wait for, by their names."""
     notes: Sequence[str] = ()
     """No fault, but worth a user's look, beside what follows from the plan."""
+    upgrade: Finding | None = None
+    """How far a change of Flower release has come, if there ever was one."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +168,10 @@ def _findings(
     was_ready: bool,
 ) -> list[Finding]:
     faults = [*observation.faults, *superlink.faults, *(f for part in pools for f in part.faults)]
+    upgrade = observation.upgrade
     waiting = _waiting(outline, observation, superlink, pools, counts, was_ready)
+    if upgrade and upgrade.status:
+        waiting = (upgrade.reason, upgrade.message)
     ready = not faults and not waiting and not outline.suspended
     if faults:
         reconciling = Finding(RECONCILING, False, faults[0].reason, "waiting for a fault to end")
@@ -179,6 +187,7 @@ def _findings(
         reconciling,
         _availability(superlink, observation.connected),
         _degradation(faults),
+        *([upgrade] if upgrade else []),
     ]
 
 

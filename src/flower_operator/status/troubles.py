@@ -64,6 +64,11 @@ class _ContainerStatus(Struct, rename="camel"):
     state: _State = msgspec.field(default_factory=_State)
     last_state: _State = msgspec.field(default_factory=_State)
 
+    @property
+    def has_run(self) -> bool:
+        states = (self.state, self.last_state)
+        return any(each.running or each.terminated for each in states) or self.restart_count > 0
+
 
 class _PodCondition(Struct):
     type: str = ""
@@ -79,6 +84,10 @@ class PodStatus(Struct, rename="camel"):
     conditions: list[_PodCondition] | None = None
     container_statuses: list[_ContainerStatus] | None = None
     init_container_statuses: list[_ContainerStatus] | None = None
+
+    @property
+    def has_run(self) -> bool:
+        return any(each.has_run for each in self.container_statuses or ())
 
 
 def troubles_of(pod: PodStatus) -> Iterator[Trouble]:
