@@ -138,8 +138,9 @@ class Reconciler:
         workloads = self._caches.workloads(federation.metadata.uid)
         connected, outline = self._connections.get(key), desired.outline
         superlink = workloads.get((outline.superlink_kind, outline.superlink))
-        # One that has not been asked yet since the operator was started may have runs.
-        busy = bool(connected.busy or (connected.asking and superlink and superlink.ready))
+        # One that is yet to answer may have runs.
+        busy = bool(connected.busy or (connected.untold and superlink and superlink.ready))
+        connected = replace(connected, busy=busy)
         trusted = await self._keeper.care(federation, outline, workloads.values(), busy)
         if not outline.authenticated:
             return trusted

@@ -37,8 +37,14 @@ class Connected:
     """Whether it is being asked for the first time since it, or the operator, was started."""
     given_up: bool = False
     """Whether no answer is expected any more, or never was."""
+
     enrolment: Enrolment | None = None
     """What it knows of the keys of SuperNodes, where these have keys."""
+
+    @property
+    def untold(self) -> bool:
+        """Whether it is yet to say if a run is under way, where it is asked that."""
+        return self.busy is None and not self.why_not
 
 
 @dataclass(frozen=True)
