@@ -28,6 +28,7 @@ from flower_operator.operator.desired import (
     Identity,
     Wanted,
     desired_of,
+    part_of,
     pool_part,
 )
 from flower_operator.render.metadata import MANAGER, PREFIX
@@ -79,6 +80,14 @@ def uid(identity: Identity) -> str:
 def test_nothing_is_done_at_rest(path: Any) -> None:
     for manifest in read_documents(path.read_text()):
         assert actions(manifest, applied(manifest)) == []
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_child_belongs_to_the_superlink_or_to_a_pool(path: Any) -> None:
+    for manifest in read_documents(path.read_text()):
+        made = desired(manifest)
+        parts = {SUPERLINK_PART, *(pool_part(each.name) for each in made.outline.pools)}
+        assert {part_of(each.labels) for each in made.children} == parts
 
 
 def test_everything_is_created_where_there_is_nothing() -> None:
