@@ -88,9 +88,9 @@ def launch_client_apps(document: Document) -> None:
     document["spec"]["supernodes"]["pools"][0]["executor"] = "kubernetes"
 
 
-def launch_securely(document: Document) -> None:
+def launch_with_a_certificate_from_elsewhere(document: Document) -> None:
     launch_client_apps(document)
-    document["spec"]["insecure"] = False
+    document["spec"] |= {"insecure": False, "tls": {"secretName": "mine"}}
 
 
 def launch_with_all_gpus(document: Document) -> None:
@@ -164,8 +164,8 @@ def long_names(document: Document) -> None:
         ),
         (
             document(isolation="process"),
-            launch_securely,
-            "spec.supernodes.pools[*].executor may be kubernetes only when insecure=true",
+            launch_with_a_certificate_from_elsewhere,
+            "spec.supernodes.pools[*].executor may be kubernetes with spec.tls.secretName or",
         ),
         (
             document(isolation="process"),

@@ -167,6 +167,14 @@ def test_without_cert_manager_it_is_told_what_is_missing(namespace: Namespace) -
 
 
 @pytest.mark.usefixtures("cert_manager")
+def test_cert_manager_is_not_led_to_a_strangers_secret(namespace: Namespace) -> None:
+    put(namespace, "lab-superlink-tls", {"tls.key": "mine"})
+    namespace.apply(ISSUED)
+    namespace.wait_for_condition("lab", "Degraded", "True", "NameTaken")
+    assert certificate(namespace) is None
+
+
+@pytest.mark.usefixtures("cert_manager")
 def test_a_certificate_by_cert_manager(namespace: Namespace) -> None:
     namespace.apply(ISSUED)
     told = namespace.wait_for_condition("lab", "Degraded", "True", "CertificatePending")

@@ -37,7 +37,7 @@ VARIABLES = {
     "FLOWER_INDEX": "1",
     "FLOWER_NODE_NAME": "node-a",
     "FLOWER_POD_IP": "10.0.0.7",
-    "FLOWER_POD_NAME": "fed-supernode-default-1",
+    "FLOWER_POD_NAME": "federation-kubernetes-executor-supernode-1",
 }
 CERTIFICATE_FILES = {
     "--ssl-ca-certfile": "ca.crt",
@@ -131,9 +131,12 @@ def command_lines(release: Release, dialect: Dialect) -> Iterator[dict[str, Any]
 
 
 def authenticated_lines(dialect: Dialect) -> Iterator[dict[str, Any]]:
-    """SuperNodes that show keys and have TLS of their own, which no example asks for."""
-    folder, secret = "/etc/flower/tls", "/etc/flower/superexec/secret"
-    tls = ServerCertificate(f"{folder}/ca.crt", f"{folder}/tls.crt", f"{folder}/tls.key")
+    """SuperNodes that show keys, which no example asks for."""
+    secret = "/etc/flower/superexec/secret"
+    tls, own = (
+        ServerCertificate(f"{folder}/ca.crt", f"{folder}/tls.crt", f"{folder}/tls.key")
+        for folder in ("/etc/flower/tls", "/etc/flower/supernode-tls")
+    )
     lines = {
         "superlink": superlink_arguments(
             dialect,
@@ -149,7 +152,7 @@ def authenticated_lines(dialect: Dialect) -> Iterator[dict[str, Any]]:
             superlink="keys-superlink.default.svc:9092",
             root_certificates="/etc/flower/ca/ca.crt",
             private_key="/etc/flower/key",
-            tls=tls,
+            tls=own,
             superexec_secret=secret,
         ),
     }
@@ -186,7 +189,7 @@ def leave_possible_executors(spec: dict[str, Any], release: Release) -> None:
     if not process or release.minor < (32 if insecure else 37):
         spec["superlink"].pop("executor", None)
     # Before 1.33 tasks could not mount what the example has.
-    if not process or not insecure or release.minor < 33:
+    if not process or release.minor < 33:
         for pool in spec["supernodes"]["pools"]:
             pool.pop("executor", None)
 
@@ -280,12 +283,12 @@ def supernode_meaning(release: Release, line: dict[str, Any]) -> dict[str, Any]:
         wanted["--clientappio-api-address"] = f"{host}:9094"
     else:
         wanted |= {"--host": host, "--port": 9094}
+    shares = line["isolation"] == "process" and not insecure
     if release.minor >= 29:
-        secret = line["isolation"] == "process" and not insecure
-        wanted["--superexec-auth-secret-file"] = "/etc/flower/superexec/secret" if secret else None
+        wanted["--superexec-auth-secret-file"] = "/etc/flower/superexec/secret" if shares else None
     for name, file in CERTIFICATE_FILES.items() if release.minor >= 30 else ():
         flag = name if release.minor >= 37 else name.replace("--ssl", "--appio-ssl")
-        wanted[flag] = f"/etc/flower/tls/{file}" if line["authenticated"] else None
+        wanted[flag] = f"/etc/flower/supernode-tls/{file}" if shares else None
     return wanted
 
 
@@ -300,12 +303,14 @@ def superexec_meaning(release: Release, line: dict[str, Any]) -> dict[str, Any]:
     plugin = line["container"].removeprefix("superexec-")
     port = 9094 if plugin == "clientapp" else 9091 if release.minor < 35 else 8000
     runtime = "--appio-api-address" if release.minor < 36 else "--runtime-api-address"
-    # The SuperLink's port has TLS from 1.37 on; before, and at SuperNodes, the pod's loopback.
-    tls = not line["insecure"] and plugin == "serverapp" and release.minor >= 37
+    # Before that it is plain, on the pod's loopback.
+    tls = not line["insecure"] and release.minor >= (37 if plugin == "serverapp" else 30)
     address = f"127.0.0.1:{port}"
     if line["launches_pods"]:
-        link = "federation-kubernetes-executor-superlink.default.svc:9091"
-        address = link if plugin == "serverapp" else "10.0.0.7:9094"
+        name = "federation-kubernetes-executor"
+        node = f"{name}-supernode-1.{name}-supernodes.default.svc" if tls else "10.0.0.7"
+        link = f"{name}-superlink.default.svc:9091"
+        address = link if plugin == "serverapp" else f"{node}:9094"
     wanted: dict[str, Any] = {
         runtime: address,
         "--insecure": not tls,

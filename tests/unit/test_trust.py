@@ -412,6 +412,7 @@ def test_the_decisions_load_no_library_for_certificates() -> None:
     code = (
         "import sys, flower_operator.trust.decisions, flower_operator.trust.steps\n"
         "import flower_operator.trust.names, flower_operator.trust.fingerprints\n"
+        "import flower_operator.trust.given\n"
         "sys.exit(bool({'cryptography', 'pydantic'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
