@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flower_operator.flower.control import ONLINE, UNREGISTERED, Node
@@ -213,6 +213,7 @@ wishes = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(wishes)
 def test_whatever_comes_no_key_is_used_twice_and_all_present_get_in(
     steps: list[tuple[set[str], int, bool, bool]],
