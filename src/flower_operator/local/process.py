@@ -18,6 +18,8 @@ class Process:
     folders: list[str] = field(default_factory=list)
     mounted: dict[str, str] = field(default_factory=dict)
     """Versions of the certificates and secrets that it reads when it starts, by object."""
+    key: str | None = None
+    """The public half of the key that it shows to the SuperLink."""
     health: str | None = None
     """An address at which it listens once it is up."""
 

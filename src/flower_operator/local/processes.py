@@ -47,6 +47,8 @@ class Machine:
     """The virtual environment with a Flower release."""
     versions: Mapping[str, str] = field(default_factory=dict)
     """Of the certificates and secrets that lie in the state folder, by object."""
+    keys: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Public keys of SuperNodes, by keyring: the private ones lie there too."""
 
 
 @dataclass(frozen=True)
@@ -129,8 +131,9 @@ def _process(plan: Plan, machine: Machine, pod: _Pod, container: Object) -> Proc
         command=[str(folder / "bin" / COMMANDS[name]), *arguments],
         environment=variables,
         files=mounts.files,
-        folders=sorted(set(mounts.folders.values()) - mounts.files.keys()),
+        folders=sorted(set(mounts.folders.values()) - mounts.files.keys() - mounts.kept),
         mounted=mounts.versions,
+        key=mounts.key,
         health=_following(arguments, dialect_of(pod.release_of[name]).health),
     )
 
@@ -176,10 +179,13 @@ def _target_port(plan: Plan, service: str, port: int) -> int:
 
 @dataclass
 class _Mounts:
-    folders: dict[str, str]
+    folders: dict[str, str] = field(default_factory=dict)
     """Mount path to the path that stands for it."""
-    files: dict[str, str]
-    versions: dict[str, str]
+    files: dict[str, str] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+    kept: set[str] = field(default_factory=set)
+    """Of the paths those that are there already."""
+    key: str | None = None
 
     def localize(self, text: str) -> str:
         flag, equals, path = text.partition("=") if text.startswith("--") else ("", "", text)
@@ -191,16 +197,18 @@ class _Mounts:
 
 def _mounts(plan: Plan, machine: Machine, pod: _Pod, container: Object) -> _Mounts:
     volumes = {volume["name"]: volume for volume in pod.spec.get("volumes", [])}
-    result = _Mounts({}, {}, {})
+    variables = {each["name"]: _value(each, pod) for each in container.get("env", [])}
+    result = _Mounts()
     for mount in container.get("volumeMounts", []):
         volume = volumes.get(mount["name"], {"name": mount["name"]})
         root = _volume_folder(machine, pod, volume)
-        below = mount.get("subPath") or expand(
-            mount.get("subPathExpr", ""), {"FLOWER_INDEX": str(pod.index)}
-        )
+        below = mount.get("subPath") or expand(mount.get("subPathExpr", ""), variables)
         result.folders[mount["mountPath"]] = str(root / below)
         if (source := _source(volume)) in machine.versions:
             result.versions[source] = machine.versions[source]
+        if source in machine.keys:
+            result.key = machine.keys[source][below]
+            result.kept.add(str(root / below))
         for file, text in _config_files(plan, volume).items():
             if below in ("", file):
                 result.files[str(root / file)] = text
@@ -213,7 +221,7 @@ def _volume_folder(machine: Machine, pod: _Pod, volume: Object) -> Path:
     if "persistentVolumeClaim" in volume:
         claim: str = volume["persistentVolumeClaim"]["claimName"]
         return machine.folder / "claims" / claim
-    if (source := _source(volume)) in machine.versions:
+    if (source := _source(volume)) in (*machine.versions, *machine.keys):
         return trust_folder(machine.folder) / source
     return own_volume(machine.folder, pod.name, volume["name"])
 

@@ -3,12 +3,19 @@
 import re
 import signal
 
+from ..trust.keys import Enrolment
+
 _UNTRUSTED = (
     r"CERTIFICATE_VERIFY_FAILED",
     "it does not trust the SuperLink's certificate: look at --root-certificates",
 )
+_REFUSED = (
+    r"Failed to activate SuperNode|No SuperNode found with the given|could not be activated",
+    "the SuperLink does not let its key in: it is not registered, or another SuperNode has it",
+)
 _PATTERNS = (
     _UNTRUSTED,
+    _REFUSED,
     (r"[Aa]ddress already in use|Failed to bind|Port in server address", "its port is in use"),
     (r"unrecognized arguments: (.+)", "it does not know the arguments {0}: look at extraArgs"),
     (r"error: argument (.+)", "it refuses the argument {0}"),
@@ -38,9 +45,20 @@ def explain(status: int, tail: list[str]) -> str:
 
 def explain_absence(tail: list[str]) -> str | None:
     """Why a SuperNode that runs does not connect, if that is known: some try for ever."""
-    pattern, words = _UNTRUSTED
     since = "\n".join(tail).rpartition("Connection successful")[2]
-    return words if re.search(pattern, since) else None
+    known = (_UNTRUSTED, _REFUSED)
+    return next((words for pattern, words in known if re.search(pattern, since)), None)
+
+
+def explain_key(key: str, enrolment: Enrolment) -> str | None:
+    """Why a SuperNode with this key had better not start; None if it will be let in."""
+    if enrolment.admits(key):
+        return None
+    if key in enrolment.online:
+        return "its key is in use: of a SuperNode that was killed, for a minute more"
+    if key in enrolment.spent:
+        return "someone has unregistered its key: say `up` again to make a new one"
+    return "its key is not registered yet"
 
 
 def _signal_name(number: int) -> str:

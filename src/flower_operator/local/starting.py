@@ -17,7 +17,9 @@ from ..flower.releases import Release, parse_release
 from ..render import Facts, Plan, render
 from ..render.persistence import VOLUME
 from ..runs.environments import environment, installed_release
+from ..trust.keys import keyring_name
 from .federations import LocalError, Started
+from .keys import Keys, renew_keys
 from .ports import Ports
 from .process import LOOPBACK
 from .processes import Machine, control_address, left_out, own_volume, processes
@@ -56,12 +58,13 @@ def start(
     with allocation():
         before = own.read_desired()
         trust = _trust(federation, own, before)
-        own.write_desired(_desired(federation.name, plan, own, options, before, trust))
+        keys = _keys(federation, options, own, before)
+        own.write_desired(_desired(federation.name, plan, own, options, before, trust, keys))
         if database:
             database.mkdir(parents=True, exist_ok=True)
             (database / RELEASE_FILE).write_text(str(plan.releases.superlink))
     notices = (*plan.notices, *_cluster_notices(federation), *_container_notices(plan))
-    notices += trust.notices if trust else ()
+    notices += (*(trust.notices if trust else ()), *keys.notices)
     if own.is_running():
         own.signal(SIGHUP)
         return Started(own, notices, None)
@@ -87,6 +90,24 @@ def _trust(federation: Federation, own: Record, before: Desired | None) -> Trust
     return renew_trust(own.folder, federation.name, running)
 
 
+def _keys(federation: Federation, options: Options, own: Record, before: Desired | None) -> Keys:
+    if not federation.spec.supernode_auth.enabled:
+        return Keys({}, ())
+    daemons = federation.spec.mode == "DaemonSet"
+    nodes = _node_names(options.nodes)
+    names = {
+        pool.name: nodes if daemons else [str(index) for index in range(pool.replicas or 0)]
+        for pool in federation.spec.supernodes.pools
+    }
+    asked = before.keyrings if before else {}
+    enrolment = None
+    if before and asked and own.is_running():
+        from .superlink import ask_enrolment
+
+        enrolment = ask_enrolment(before)
+    return renew_keys(own.folder, federation.name, names, asked, enrolment)
+
+
 def _desired(
     name: str,
     plan: Plan,
@@ -94,6 +115,7 @@ def _desired(
     options: Options,
     before: Desired | None,
     trust: Trust | None,
+    keys: Keys,
 ) -> Desired:
     others = [each.read_desired() for each in known() if each.name != own.name]
     ports = Ports(
@@ -110,6 +132,7 @@ def _desired(
         port_of=ports.port_of,
         environment_of=lambda release: options.environment or environment(release),
         versions=trust.versions if trust else {},
+        keys={keyring_name(name, pool): ring.keys for pool, ring in keys.rings.items()},
     )
     found = processes(plan, machine)
     return Desired(
@@ -123,6 +146,7 @@ def _desired(
         environment=str(machine.environment_of(plan.releases.superlink)),
         restarts=before.restarts if before else {},
         root_certificates=str(trust.root_certificates) if trust else None,
+        keyrings=keys.rings,
         renewal=trust.due if trust else None,
     )
 

@@ -15,6 +15,7 @@ from typing import Any
 from ..flower.dialects import NEWEST, Dialect, dialect_of
 from ..flower.releases import parse_release
 from ..runs.connections import Target
+from ..trust.keys import Keyring
 from .process import Process
 
 
@@ -36,6 +37,8 @@ class Desired:
     """How often a restart was asked for, by process."""
     root_certificates: str | None = None
     """The file of what a client must trust; None without TLS."""
+    keyrings: dict[str, Keyring] = field(default_factory=dict)
+    """By pool, the keys that are to be registered and those that are not to be any more."""
     renewal: float | None = None
     """When certificates are due, in seconds since the epoch."""
 
@@ -97,7 +100,11 @@ class Record:
         if content is None:
             return None
         own = [Process(**each) for each in content.pop("processes")]
-        return Desired(processes=own, **content)
+        rings = {
+            pool: Keyring(each["round"], each["keys"], tuple(each["retired"]))
+            for pool, each in content.pop("keyrings", {}).items()
+        }
+        return Desired(processes=own, keyrings=rings, **content)
 
     def write_desired(self, desired: Desired) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)

@@ -13,12 +13,13 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import Collection, Coroutine, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..trust.keys import Enrolment
 from .process import Process
-from .reasons import explain, explain_absence
+from .reasons import explain, explain_absence, explain_key
 from .state import Desired, ProcessStatus, Record, Status
 
 if TYPE_CHECKING:
@@ -73,7 +74,11 @@ class Managed:
     async def _keep(self) -> None:
         if self.spec.pod != SUPERLINK:
             await self._unless_stopping(self._supervisor.superlink_listens.wait())
-        while not self._stopping.is_set():
+        while True:
+            if self.spec.key:
+                await self._unless_stopping(self._admission(self.spec.key))
+            if self._stopping.is_set():
+                break
             started = time.monotonic()
             status = await self._run()
             if self._stopping.is_set():
@@ -86,6 +91,22 @@ class Managed:
             self._set("failing" if self._crashes >= FAILING else "restarting")
             await self._unless_stopping(asyncio.sleep(backoff_after(self._crashes)))
         self._set("stopped")
+
+    async def _admission(self, key: str) -> None:
+        """Wait until the SuperLink, asked from now on, would let a SuperNode with this key in: one
+        that it refuses ends, and on some releases hangs."""
+        now = time.monotonic()
+        self._supervisor.wake()
+        while True:
+            asked, enrolment = self._supervisor.enrolment
+            if asked > now:
+                obstacle = explain_key(key, enrolment)
+                if obstacle is None:
+                    return
+                if (self.status.state, self.status.reason) != ("waiting", obstacle):
+                    self.status.reason = obstacle
+                    self._set("waiting")
+            await asyncio.sleep(0.1)
 
     async def _unless_stopping(self, work: Coroutine[Any, Any, object]) -> None:
         """Wait for `work`, or for the order to stop if that comes first."""
@@ -165,6 +186,8 @@ class Supervisor:
     def __init__(self, record: Record) -> None:
         self.record = record
         self.superlink_listens = asyncio.Event()
+        self.enrolment = (0.0, Enrolment())
+        """When the SuperLink was asked about keys, and what it said."""
         self._managed: dict[str, Managed] = {}
         self._status = Status(started=time.time())
         self._wake = asyncio.Event()
@@ -180,19 +203,23 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
-        loop.add_signal_handler(signal.SIGHUP, self._wake.set)
+        loop.add_signal_handler(signal.SIGHUP, self.wake)
         if attached:
             loop.add_reader(sys.stdin, self._input_ended)
         follower = asyncio.create_task(self._follow())
         ordered = asyncio.create_task(self._stop.wait())
         await asyncio.wait({follower, ordered}, return_when=asyncio.FIRST_COMPLETED)
         follower.cancel()
-        await asyncio.gather(*(managed.stop() for managed in self._managed.values()))
+        await end(self._managed.values())
         if self._guardian.stdin:
             self._guardian.stdin.close()
         await self._guardian.wait()
         with contextlib.suppress(asyncio.CancelledError):
             await follower  # a fault of ours ends in supervisor.log
+
+    def wake(self) -> None:
+        """Look now, instead of in a while."""
+        self._wake.set()
 
     def guard(self, sign: str, group: int) -> None:
         if self._guardian and self._guardian.stdin:
@@ -211,7 +238,6 @@ class Supervisor:
     async def _follow(self) -> None:
         """Adopt each new desired state, and in between ask the SuperLink who is connected."""
         while True:
-            self._wake.clear()
             digest = self.record.desired_hash()
             desired = self.record.read_desired()
             if desired is None:
@@ -221,14 +247,9 @@ class Supervisor:
             self._status.hash = digest
             self.publish()
             # Imported while the SuperLink starts, which takes longer.
-            from ..control import ControlClient
+            from .superlink import connect
 
-            trusted = desired.root_certificates
-            client = ControlClient(
-                desired.dialect,
-                desired.control,
-                root_certificates=Path(trusted).read_text() if trusted else None,
-            )
+            client = connect(desired)
             try:
                 await self._observe(desired, digest, client)
             finally:
@@ -245,7 +266,7 @@ class Supervisor:
         ]
         if any(managed.spec.container == SUPERLINK for managed in outdated):
             self.superlink_listens.clear()
-        await asyncio.gather(*(managed.stop() for managed in outdated))
+        await end(outdated)
         for managed in outdated:
             del self._managed[managed.spec.name]
         for name, process in wanted.items():
@@ -255,7 +276,8 @@ class Supervisor:
         self._managed = {name: self._managed[name] for name in wanted}
 
     async def _observe(self, desired: Desired, digest: str, client: "ControlClient") -> None:
-        while not self._wake.is_set() and self.record.desired_hash() == digest:
+        while self.record.desired_hash() == digest:
+            self._wake.clear()
             if not self.superlink_listens.is_set() and await accepts(desired.fleet):
                 self.superlink_listens.set()
             if self.superlink_listens.is_set():
@@ -272,17 +294,31 @@ class Supervisor:
 
         status = self._status
         try:
-            status.connected = await client.connected()
+            status.connected = await self._connected(desired, client)
             missing = status.connected < desired.supernodes
             status.message = self._absence(status) if missing else reminder(desired, time.time())
         except ControlError as error:
+            self.enrolment = (time.monotonic(), Enrolment())
             status.connected, status.message = None, f"the SuperLink does not answer: {error}"
         running = all(managed.status.state == "running" for managed in self._managed.values())
         status.ready = running and (status.connected or 0) >= desired.supernodes
 
+    async def _connected(self, desired: Desired, client: "ControlClient") -> int:
+        """How many SuperNodes are there; where they have keys, these are seen to first."""
+        if not desired.keyrings:
+            return await client.connected()
+        from .superlink import enrol
+
+        asked = time.monotonic()
+        self.enrolment = asked, await enrol(desired, client)
+        return sum(process.key in self.enrolment[1].online for process in desired.processes)
+
     def _absence(self, status: Status) -> str:
-        """What a SuperNode that is not connected says of it; now and then, to read no logs in
-        vain while all of them start."""
+        """What a SuperNode waits for, or what one that is not connected says of it; that now and
+        then, to read no logs in vain while all of them start."""
+        for each in status.processes:
+            if each.state == "waiting" and each.reason:
+                return f"{each.name}: {each.reason}"
         if time.monotonic() - self._looked < LOOK_SECONDS:
             return status.message
         self._looked = time.monotonic()
@@ -291,6 +327,13 @@ class Supervisor:
             if runs and (reason := explain_absence(managed.tail())):
                 return f"{managed.spec.name}: {reason}"
         return ""
+
+
+async def end(processes: Collection[Managed]) -> None:
+    """SuperNodes before their SuperLink: who says good-bye leaves a key that is free at once."""
+    for last in (False, True):
+        parting = [each for each in processes if (each.spec.pod == SUPERLINK) is last]
+        await asyncio.gather(*(each.stop() for each in parting))
 
 
 def reminder(desired: Desired, now: float) -> str:

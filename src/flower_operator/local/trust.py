@@ -39,21 +39,21 @@ def renew_trust(folder: Path, federation: str, running: Iterable[Process]) -> Tr
     now = datetime.now(UTC)
     objects = {part: trust_folder(folder) / part.object_name(federation) for part in Part}
     before = Stored(
-        _read(objects[Part.AUTHORITIES]),
-        _read(objects[Part.BUNDLE]),
-        _read(objects[Part.SERVER]),
-        _read(objects[Part.SUPERNODE]),
+        read_files(objects[Part.AUTHORITIES]),
+        read_files(objects[Part.BUNDLE]),
+        read_files(objects[Part.SERVER]),
+        read_files(objects[Part.SUPERNODE]),
     )
     wanted = Wanted(LOCAL, overlap=OVERLAP, supernode=LOCAL)
     started_with = _rolled_out(federation, running)
     stored, taken, last = settle(before, wanted, federation, NAMESPACE, now, started_with)
     for _, change in taken:
-        _write(objects[change.part], change.files)
-    secret = _read(objects[Part.SUPEREXEC])
+        write_files(objects[change.part], change.files)
+    secret = read_files(objects[Part.SUPEREXEC])
     decision = decide_secret(secret, now)
     if decision.step is Step.MAKE_SECRET:
         secret = make_secret(secrets.token_bytes(SECRET_BYTES), now).files
-        _write(objects[Part.SUPEREXEC], secret)
+        write_files(objects[Part.SUPEREXEC], secret)
         decision = decide_secret(secret, now)
     new = not before.authorities
     return Trust(
@@ -87,14 +87,14 @@ def _versions(federation: str, stored: Stored, secret: Files) -> dict[str, str]:
     }
 
 
-def _read(folder: Path) -> Files:
+def read_files(folder: Path) -> Files:
     try:
         return {path.name: path.read_text(errors="replace") for path in sorted(folder.iterdir())}
     except FileNotFoundError:
         return {}
 
 
-def _write(folder: Path, files: Files) -> None:
+def write_files(folder: Path, files: Files) -> None:
     """In place of what was there. A command that is ended halfway leaves what its own record
     does not fit, and the next one makes it anew."""
     for private in (folder.parent, folder):

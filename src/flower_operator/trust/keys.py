@@ -187,6 +187,16 @@ def changed_keyring(
     )
 
 
+def with_retired(files: Files, keys: Iterable[str]) -> Files:
+    """The keyring with more keys to unregister: those of one that was lost."""
+    ring = read_keyring(files)
+    assert ring
+    known = {*ring.keys.values(), *ring.retired}
+    more = tuple(key for key in keys if key not in known)
+    private = {name: files[name] for name in ring.keys}
+    return _files(replace(ring, retired=ring.retired + more), private)
+
+
 def enrolment_of(nodes: Iterable[Node]) -> Enrolment:
     """What a SuperLink's own list says of all keys."""
     known = {text: node for node in nodes if (text := _key_of(node))}

@@ -1,0 +1,88 @@
+"""The keys of a Federation's SuperNodes, in files that only their owner reads."""
+
+import shutil
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ..trust.decisions import Step
+from ..trust.keys import (
+    Enrolment,
+    Keyring,
+    changed_keyring,
+    decide_keys,
+    keyring_name,
+    read_keyring,
+    with_retired,
+)
+from ..trust.layout import Files
+from .trust import read_files, trust_folder, write_files
+
+
+@dataclass(frozen=True)
+class Keys:
+    rings: dict[str, Keyring]
+    """By pool; also of pools that are gone, as long as keys of theirs may be registered."""
+    notices: tuple[str, ...]
+    """Which were made anew, and why."""
+
+
+def renew_keys(
+    folder: Path,
+    federation: str,
+    names: Mapping[str, Collection[str]],
+    before: Mapping[str, Keyring],
+    enrolment: Enrolment | None,
+) -> Keys:
+    """Make what is missing, renew what is due, retire what is not needed, below the Federation's
+    folder. `names`: of each pool's SuperNodes; `before`: what was asked of the SuperLink last."""
+    now = datetime.now(UTC)
+    rings: dict[str, Keyring] = {}
+    notices: list[str] = []
+    for pool in sorted({*names, *_stored_pools(folder, federation)}):
+        own = trust_folder(folder) / keyring_name(federation, pool)
+        stored = read_files(own)
+        files, reasons = _settled(stored, names.get(pool, ()), now, enrolment)
+        if pool in before:
+            files = with_retired(files, _registered(before[pool], enrolment))
+        ring = read_keyring(files)
+        assert ring
+        if not (ring.keys or ring.retired):
+            shutil.rmtree(own, ignore_errors=True)
+            continue
+        if files != stored:
+            write_files(own, files)
+        rings[pool] = ring
+        if stored or pool in before:
+            notices += [f"{reason} (keys of pool {pool})" for reason in reasons]
+    return Keys(rings, tuple(notices))
+
+
+def _stored_pools(folder: Path, federation: str) -> Iterator[str]:
+    before, _, after = keyring_name(federation, "*").partition("*")
+    for path in trust_folder(folder).glob(f"{before}*{after}"):
+        yield path.name.removeprefix(before).removesuffix(after)
+
+
+def _settled(
+    files: Files, names: Collection[str], now: datetime, enrolment: Enrolment | None
+) -> tuple[Files, list[str]]:
+    """The keyring after every change that is due, and why all of its keys were made anew."""
+    from ..trust.certificates import make_key_pair
+
+    reasons = []
+    while (decision := decide_keys(files, names, now, enrolment=enrolment)).step is not Step.KEEP:
+        pairs = {name: make_key_pair() for name in decision.make}
+        files = changed_keyring(files, decision, pairs, now)
+        reasons += [f"{decision.reason}: {decision.message}"] * decision.anew
+    return files, reasons
+
+
+def _registered(before: Keyring, enrolment: Enrolment | None) -> list[str]:
+    """Keys that the SuperLink may still let in, whatever the files tell."""
+    return [
+        key
+        for key in (*before.keys.values(), *before.retired)
+        if enrolment is None or key in enrolment.registered
+    ]
