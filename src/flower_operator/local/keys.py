@@ -34,6 +34,7 @@ def renew_keys(
     names: Mapping[str, Collection[str]],
     before: Mapping[str, Keyring],
     enrolment: Enrolment | None,
+    busy: bool,
 ) -> Keys:
     """Make what is missing, renew what is due, retire what is not needed, below the Federation's
     folder. `names`: of each pool's SuperNodes; `before`: what was asked of the SuperLink last."""
@@ -43,7 +44,7 @@ def renew_keys(
     for pool in sorted({*names, *_stored_pools(folder, federation)}):
         own = trust_folder(folder) / keyring_name(federation, pool)
         stored = read_files(own)
-        files, reasons = _settled(stored, names.get(pool, ()), now, enrolment)
+        files, reasons = _settled(stored, names.get(pool, ()), now, enrolment, busy)
         if pool in before:
             files = with_retired(files, _registered(before[pool], enrolment))
         ring = read_keyring(files)
@@ -66,17 +67,19 @@ def _stored_pools(folder: Path, federation: str) -> Iterator[str]:
 
 
 def _settled(
-    files: Files, names: Collection[str], now: datetime, enrolment: Enrolment | None
+    files: Files, names: Collection[str], now: datetime, enrolment: Enrolment | None, busy: bool
 ) -> tuple[Files, list[str]]:
     """The keyring after every change that is due, and why all of its keys were made anew."""
     from ..trust.certificates import make_key_pair
 
-    reasons = []
-    while (decision := decide_keys(files, names, now, enrolment=enrolment)).step is not Step.KEEP:
+    reasons: list[str] = []
+    while True:
+        decision = decide_keys(files, names, now, enrolment=enrolment, busy=busy)
+        if decision.step is Step.KEEP:
+            return files, reasons
         pairs = {name: make_key_pair() for name in decision.make}
         files = changed_keyring(files, decision, pairs, now)
         reasons += [f"{decision.reason}: {decision.message}"] * decision.anew
-    return files, reasons
 
 
 def _registered(before: Keyring, enrolment: Enrolment | None) -> list[str]:

@@ -13,9 +13,14 @@ _REFUSED = (
     r"Failed to activate SuperNode|No SuperNode found with the given|could not be activated",
     "the SuperLink does not let its key in: it is not registered, or another SuperNode has it",
 )
+_KEYLESS = (
+    r"SuperNode authentication is enabled",
+    "the SuperLink asks for a key, and it shows none",
+)
 _PATTERNS = (
     _UNTRUSTED,
     _REFUSED,
+    _KEYLESS,
     (r"[Aa]ddress already in use|Failed to bind|Port in server address", "its port is in use"),
     (r"unrecognized arguments: (.+)", "it does not know the arguments {0}: look at extraArgs"),
     (r"error: argument (.+)", "it refuses the argument {0}"),
@@ -46,14 +51,15 @@ def explain(status: int, tail: list[str]) -> str:
 def explain_absence(tail: list[str]) -> str | None:
     """Why a SuperNode that runs does not connect, if that is known: some try for ever."""
     since = "\n".join(tail).rpartition("Connection successful")[2]
-    known = (_UNTRUSTED, _REFUSED)
+    known = (_UNTRUSTED, _REFUSED, _KEYLESS)
     return next((words for pattern, words in known if re.search(pattern, since)), None)
 
 
-def explain_key(key: str, enrolment: Enrolment) -> str | None:
-    """Why a SuperNode with this key had better not start; None if it will be let in."""
+def explain_key(key: str, enrolment: Enrolment, *, missed: bool) -> str | None:
+    """Why a SuperNode with this key had better not start; None if it may. `missed`: runs know of
+    its predecessor's end."""
     if enrolment.admits(key):
-        return None
+        return None if missed else "runs are told that it was gone"
     if key in enrolment.online:
         return "its key is in use: of a SuperNode that was killed, for a minute more"
     if key in enrolment.spent:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from signal import SIGHUP
+from typing import TYPE_CHECKING
 
 from ..api.problems import InvalidFederation
 from ..api.types import Federation
@@ -25,6 +26,9 @@ from .process import LOOPBACK
 from .processes import Machine, control_address, left_out, own_volume, processes
 from .state import Desired, Record, allocation, known, record
 from .trust import Trust, renew_trust
+
+if TYPE_CHECKING:
+    from .superlink import Known
 
 LEAST_BYTES = 200 * 1024 * 1024
 MOST_SUPERNODES = 1000
@@ -57,8 +61,9 @@ def start(
     _install(plan, options, tell)
     with allocation():
         before = own.read_desired()
-        trust = _trust(federation, own, before)
-        keys = _keys(federation, options, own, before)
+        known = _ask(federation, own, before)
+        trust = _trust(federation, own, before, known)
+        keys = _keys(federation, options, own, before, known)
         own.write_desired(_desired(federation.name, plan, own, options, before, trust, keys))
         if database:
             database.mkdir(parents=True, exist_ok=True)
@@ -83,14 +88,31 @@ def _install(plan: Plan, options: Options, tell: Callable[[str], None]) -> None:
         environment(release, partial(tell, f"installing Flower {release}, once"))
 
 
-def _trust(federation: Federation, own: Record, before: Desired | None) -> Trust | None:
+def _ask(federation: Federation, own: Record, before: Desired | None) -> "Known | None":
+    if federation.spec.insecure or before is None or not own.is_running():
+        return None
+    from .superlink import ask
+
+    return ask(before)
+
+
+def _trust(
+    federation: Federation, own: Record, before: Desired | None, known: "Known | None"
+) -> Trust | None:
     if federation.spec.insecure:
         return None
     running = before.processes if before and own.is_running() else []
-    return renew_trust(own.folder, federation.name, running)
+    busy = known is not None and known.busy
+    return renew_trust(own.folder, federation.name, running, busy=busy)
 
 
-def _keys(federation: Federation, options: Options, own: Record, before: Desired | None) -> Keys:
+def _keys(
+    federation: Federation,
+    options: Options,
+    own: Record,
+    before: Desired | None,
+    known: "Known | None",
+) -> Keys:
     if not federation.spec.supernode_auth.enabled:
         return Keys({}, ())
     daemons = federation.spec.mode == "DaemonSet"
@@ -99,13 +121,10 @@ def _keys(federation: Federation, options: Options, own: Record, before: Desired
         pool.name: nodes if daemons else [str(index) for index in range(pool.replicas or 0)]
         for pool in federation.spec.supernodes.pools
     }
-    asked = before.keyrings if before else {}
-    enrolment = None
-    if before and asked and own.is_running():
-        from .superlink import ask_enrolment
-
-        enrolment = ask_enrolment(before)
-    return renew_keys(own.folder, federation.name, names, asked, enrolment)
+    before_rings = before.keyrings if before else {}
+    enrolment = known.enrolment if known else None
+    busy = known is not None and known.busy
+    return renew_keys(own.folder, federation.name, names, before_rings, enrolment, busy)
 
 
 def _desired(

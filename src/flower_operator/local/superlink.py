@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from dataclasses import dataclass
 from pathlib import Path
 
 from ..control import (
@@ -9,11 +10,19 @@ from ..control import (
     ControlClient,
     ControlError,
     KeyRetired,
-    Node,
     UnknownNode,
 )
 from ..trust.keys import Enrolment, Registrations, enrolment_of, registrations
 from .state import Desired
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a SuperLink says."""
+
+    enrolment: Enrolment
+    busy: bool
+    """A run is under way."""
 
 
 def connect(desired: Desired) -> ControlClient:
@@ -37,18 +46,19 @@ async def enrol(desired: Desired, client: ControlClient) -> Enrolment:
     return enrolment_of(nodes)
 
 
-def ask_enrolment(desired: Desired) -> Enrolment | None:
-    """What the SuperLink knows of keys; None if it does not answer."""
+def ask(desired: Desired) -> Known | None:
+    """What the SuperLink knows; None if it does not answer."""
 
-    async def ask() -> list[Node]:
+    async def both() -> Known:
         client = connect(desired)
         try:
-            return await client.nodes()
+            enrolment = enrolment_of(await client.nodes())
+            return Known(enrolment, any(run.active for run in await client.runs()))
         finally:
             await client.close()
 
     try:
-        return enrolment_of(asyncio.run(ask()))
+        return asyncio.run(both())
     except (ControlError, OSError):
         return None
 

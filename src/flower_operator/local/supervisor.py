@@ -33,7 +33,10 @@ STABLE_SECONDS = 20.0
 """A process that stayed up this long has recovered from earlier crashes."""
 FAILING = 3
 """Crashes in a row after which a process counts as failing."""
-TAIL_LINES = 12
+MISSED_SECONDS = 5.0
+"""A ServerApp looks every three seconds whether a SuperNode that owes it an answer is there. One
+that is back sooner, under the same key, is waited for in vain: it knows of no debt."""
+TAIL_LINES = 40
 TAIL_BYTES = 16 << 10
 LOOK_SECONDS = 3.0
 """Between looks for why a SuperNode does not connect."""
@@ -65,6 +68,7 @@ class Managed:
         self._supervisor = supervisor
         self._stopping = asyncio.Event()
         self._crashes = 0
+        self._log_begins = 0
         self._task = asyncio.create_task(self._keep())
 
     async def stop(self) -> None:
@@ -100,7 +104,8 @@ class Managed:
         while True:
             asked, enrolment = self._supervisor.enrolment
             if asked > now:
-                obstacle = explain_key(key, enrolment)
+                away = asked - self._supervisor.left.get(key, 0.0)
+                obstacle = explain_key(key, enrolment, missed=away > MISSED_SECONDS)
                 if obstacle is None:
                     return
                 if (self.status.state, self.status.reason) != ("waiting", obstacle):
@@ -146,6 +151,7 @@ class Managed:
         work = record.folder / "work" / self.spec.pod
         work.mkdir(parents=True, exist_ok=True)
         with record.log_of(self.spec.name).open("ab") as log:
+            self._log_begins = log.tell()
             return await asyncio.create_subprocess_exec(
                 *self.spec.command,
                 stdin=asyncio.subprocess.DEVNULL,
@@ -172,8 +178,9 @@ class Managed:
             await process.wait()
 
     def tail(self) -> list[str]:
+        """The end of what it wrote since its last start."""
         with self._supervisor.record.log_of(self.spec.name).open("rb") as log:
-            log.seek(max(0, log.seek(0, os.SEEK_END) - TAIL_BYTES))
+            log.seek(max(self._log_begins, log.seek(0, os.SEEK_END) - TAIL_BYTES))
             text = log.read().decode(errors="replace")
         return text.splitlines(keepends=True)[-TAIL_LINES:]
 
@@ -188,6 +195,8 @@ class Supervisor:
         self.superlink_listens = asyncio.Event()
         self.enrolment = (0.0, Enrolment())
         """When the SuperLink was asked about keys, and what it said."""
+        self.left: dict[str, float] = {}
+        """When SuperNodes went, by key."""
         self._managed: dict[str, Managed] = {}
         self._status = Status(started=time.time())
         self._wake = asyncio.Event()
@@ -296,9 +305,10 @@ class Supervisor:
         try:
             status.connected = await self._connected(desired, client)
             missing = status.connected < desired.supernodes
-            status.message = self._absence(status) if missing else reminder(desired, time.time())
+            absence = self._absence(status) if missing else reminder(desired, time.time())
+            status.message = waiting(status) or absence
         except ControlError as error:
-            self.enrolment = (time.monotonic(), Enrolment())
+            self._learn(time.monotonic(), Enrolment())
             status.connected, status.message = None, f"the SuperLink does not answer: {error}"
         running = all(managed.status.state == "running" for managed in self._managed.values())
         status.ready = running and (status.connected or 0) >= desired.supernodes
@@ -310,15 +320,17 @@ class Supervisor:
         from .superlink import enrol
 
         asked = time.monotonic()
-        self.enrolment = asked, await enrol(desired, client)
-        return sum(process.key in self.enrolment[1].online for process in desired.processes)
+        found = await enrol(desired, client)
+        self._learn(asked, found)
+        return sum(process.key in found.online for process in desired.processes)
+
+    def _learn(self, asked: float, enrolment: Enrolment) -> None:
+        self.left |= dict.fromkeys(self.enrolment[1].online - enrolment.online, asked)
+        self.enrolment = asked, enrolment
 
     def _absence(self, status: Status) -> str:
-        """What a SuperNode waits for, or what one that is not connected says of it; that now and
-        then, to read no logs in vain while all of them start."""
-        for each in status.processes:
-            if each.state == "waiting" and each.reason:
-                return f"{each.name}: {each.reason}"
+        """What a SuperNode that is not connected says of it; now and then, to read no logs in
+        vain while all of them start."""
         if time.monotonic() - self._looked < LOOK_SECONDS:
             return status.message
         self._looked = time.monotonic()
@@ -334,6 +346,12 @@ async def end(processes: Collection[Managed]) -> None:
     for last in (False, True):
         parting = [each for each in processes if (each.spec.pod == SUPERLINK) is last]
         await asyncio.gather(*(each.stop() for each in parting))
+
+
+def waiting(status: Status) -> str:
+    """Who waits for its key, though the SuperLink may still count it."""
+    found = (each for each in status.processes if each.state == "waiting" and each.reason)
+    return next((f"{each.name}: {each.reason}" for each in found), "")
 
 
 def reminder(desired: Desired, now: float) -> str:

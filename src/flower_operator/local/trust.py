@@ -2,8 +2,8 @@
 
 import secrets
 import shutil
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -34,8 +34,11 @@ def trust_folder(folder: Path) -> Path:
     return folder / "trust"
 
 
-def renew_trust(folder: Path, federation: str, running: Iterable[Process]) -> Trust:
-    """Make what is missing, renew what is due, below the Federation's folder."""
+def renew_trust(
+    folder: Path, federation: str, running: Sequence[Process], *, busy: bool = False
+) -> Trust:
+    """Make what is missing, renew what is due, below the Federation's folder. `busy`: a run is
+    under way, which a restart may end, so that what runs goes on with what it was started with."""
     now = datetime.now(UTC)
     objects = {part: trust_folder(folder) / part.object_name(federation) for part in Part}
     before = Stored(
@@ -45,23 +48,24 @@ def renew_trust(folder: Path, federation: str, running: Iterable[Process]) -> Tr
         read_files(objects[Part.SUPERNODE]),
     )
     wanted = Wanted(LOCAL, overlap=OVERLAP, supernode=LOCAL)
-    started_with = _rolled_out(federation, running)
+    started_with = replace(_rolled_out(federation, running), busy=busy)
     stored, taken, last = settle(before, wanted, federation, NAMESPACE, now, started_with)
     for _, change in taken:
         write_files(objects[change.part], change.files)
     secret = read_files(objects[Part.SUPEREXEC])
-    decision = decide_secret(secret, now)
+    decision = decide_secret(secret, now, busy=busy)
     if decision.step is Step.MAKE_SECRET:
         secret = make_secret(secrets.token_bytes(SECRET_BYTES), now).files
         write_files(objects[Part.SUPEREXEC], secret)
         decision = decide_secret(secret, now)
-    new = not before.authorities
-    return Trust(
-        _versions(federation, stored, secret),
-        objects[Part.BUNDLE] / BUNDLE_FILE,
-        min(each.again.timestamp() for each in (last, decision) if each.again),
-        () if new else tuple(f"{each.reason}: {each.message}" for each, _ in taken),
-    )
+    notices = [f"{each.reason}: {each.message}" for each, _ in taken] if before.authorities else []
+    versions = _versions(federation, stored, secret)
+    due = min(each.again.timestamp() for each in (last, decision) if each.again)
+    used = versions | (_mounted(running) if busy else {})
+    if used != versions:
+        due = now.timestamp()
+        notices.append("a run is under way: what was renewed is for an `up` after it")
+    return Trust(used, objects[Part.BUNDLE] / BUNDLE_FILE, due, tuple(notices))
 
 
 def _rolled_out(federation: str, running: Iterable[Process]) -> RolledOut:
@@ -71,6 +75,10 @@ def _rolled_out(federation: str, running: Iterable[Process]) -> RolledOut:
         serving=frozenset(each[server] for each in versions if server in each),
         trusting=frozenset(each[bundle] for each in versions if bundle in each),
     )
+
+
+def _mounted(running: Iterable[Process]) -> dict[str, str]:
+    return {name: version for each in running for name, version in each.mounted.items()}
 
 
 def _versions(federation: str, stored: Stored, secret: Files) -> dict[str, str]:
