@@ -134,9 +134,16 @@ def federation(name: str, release: str, isolation: str, **superlink: Any) -> Doc
     }
 
 
-def secure_federation(name: str, release: str, isolation: str) -> Document:
-    document = federation(name, release, isolation)
+def secure_federation(name: str, release: str, isolation: str, **superlink: Any) -> Document:
+    document = federation(name, release, isolation, **superlink)
     document["spec"]["insecure"] = False
+    return document
+
+
+def keyed_federation(name: str, release: str, isolation: str, **superlink: Any) -> Document:
+    """A secure one whose SuperNodes have keys."""
+    document = secure_federation(name, release, isolation, **superlink)
+    document["spec"]["supernodeAuth"] = {"enabled": True}
     return document
 
 

@@ -1,30 +1,19 @@
-"""Federations with TLS on this machine: real training, and who is kept out."""
+"""Federations with TLS on this machine: real training, and what is renewed."""
 
 import json
-import os
-import signal
 import socket
 import ssl
-import subprocess
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from flower_operator.flower.dialects import dialect_of
-from flower_operator.flower.releases import parse_release
 from flower_operator.local.state import Desired
-from flower_operator.local.trust import renew_trust
-from flower_operator.runs.environments import environment
-from tests.harness.ports import free_port
-from tests.harness.waiting import wait_for
-from tests.local.machine import Document, Machine, federation, secure_federation
+from tests.local.machine import Document, Machine, federation, keyed_federation, secure_federation
 
 RELEASES = ["1.25.0", "1.29.0", "1.34.0", "1.36.0", "1.37.0", "1.41.0"]
 SERVERS = ("superlink", "supernode")
-UNTRUSTED = "south-0/supernode: it does not trust the SuperLink's certificate"
 
 
 def desired(machine: Machine, name: str) -> Desired:
@@ -38,9 +27,12 @@ def trust_of(machine: Machine, name: str, kind: str) -> Path:
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_training_over_tls_in_both_isolations(machine: Machine, release: str) -> None:
+def test_training_over_tls_in_both_isolations_with_and_without_keys(
+    machine: Machine, release: str
+) -> None:
     def train(isolation: str) -> Document:
-        machine.up(secure_federation(isolation, release, isolation))
+        described = keyed_federation if isolation == "process" else secure_federation
+        machine.up(described(isolation, release, isolation))
         return machine.result_of(isolation)
 
     with ThreadPoolExecutor() as pool:
@@ -73,6 +65,9 @@ def leaks(machine: Machine, name: str) -> list[str]:
     files = [*trust_of(machine, name, "ca-key").glob("*.key")]
     files += [trust_of(machine, name, f"{each}-tls") / "tls.key" for each in SERVERS]
     private = [path.read_text().splitlines()[1].encode() for path in files]
+    keys = trust_of(machine, name, "").parent.glob("*-keys/0")
+    # Of those the first lines are public.
+    private += [path.read_text().splitlines()[6].encode() for path in keys]
     private.append((trust_of(machine, name, "superexec") / "secret").read_bytes())
     kept = machine.record(name).folder / "trust"
     places = [path for path in machine.folder.rglob("*") if kept not in path.parents]
@@ -86,59 +81,6 @@ def _content(path: Path) -> bytes:
         return path.read_bytes()
     except OSError:  # a folder, or a process that has just ended
         return b""
-
-
-@pytest.mark.parametrize("release", ["1.25.0", "1.41.0"])
-def test_supernodes_that_trust_another_ca_or_none_stay_out_and_say_so(
-    machine: Machine, release: str
-) -> None:
-    document = secure_federation("fed", release, "subprocess")
-    machine.up(document)
-    try_without_tls(machine, release)
-    assert "fed: ready, 2/2 SuperNodes connected" in machine.run("status", "fed").stdout
-    other = renew_trust(machine.folder / "other", "other", []).root_certificates
-    pool = document["spec"]["supernodes"]["pools"][1]
-    pool["volumes"] = [{"name": "other", "hostPath": {"path": str(other.parent)}}]
-    pool["volumeMounts"] = [{"name": "other", "mountPath": "/other"}]
-    pool["extraArgs"] = ["--root-certificates", "/other/ca.crt"]
-    # Old releases try for ever; new ones end.
-    timeout, reason = ("15", UNTRUSTED)
-    if release == "1.41.0":
-        timeout, reason = ("60", "south-0/supernode keeps failing: it does not trust")
-    said = machine.run("up", "-d", "--timeout", timeout, machine.write(document), check=False)
-    assert reason in said.stderr
-    assert UNTRUSTED in machine.run("status", "fed", check=False).stdout
-    pool["extraArgs"] = ["--insecure"]
-    said = machine.run("up", "-d", "--timeout", "60", machine.write(document), check=False)
-    assert "south-0/supernode keeps failing" in said.stderr
-    assert "Conflicting options" in said.stderr
-
-
-def try_without_tls(machine: Machine, release: str) -> None:
-    """A SuperNode started by hand, which tries in vain."""
-    port, log = free_port(), machine.folder / "plain.log"
-    found = parse_release(release)
-    assert found
-    command = [str(environment(found) / "bin" / "flower-supernode"), "--insecure"]
-    command += ["--isolation", "process", "--superlink", desired(machine, "fed").fleet]
-    command += replace(dialect_of(found).clientappio, port=port).listen("127.0.0.1")
-    with log.open("wb") as output:
-        plain = subprocess.Popen(
-            command,
-            stdout=output,
-            stderr=output,
-            env=machine.environment | {"FLWR_HOME": str(machine.folder / "plain-home")},
-            start_new_session=True,
-        )
-    try:
-        wait_for(
-            lambda: log.read_text().count("Connection attempt failed") >= 3,
-            lambda: f"it does not fail: {log.read_text()}{machine.logs()}",
-            timeout=60,
-        )
-    finally:
-        os.killpg(plain.pid, signal.SIGKILL)
-        plain.wait()
 
 
 def test_certificates_are_renewed_when_it_is_time_and_only_then(machine: Machine) -> None:

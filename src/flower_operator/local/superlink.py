@@ -38,7 +38,7 @@ async def enrol(desired: Desired, client: ControlClient) -> Enrolment:
     """Register the keys that are missing and unregister those that are retired; what is then
     known. Nobody runs any more who was started with a retired key."""
     nodes = await client.nodes()
-    rings = [(pool, ring, True) for pool, ring in desired.keyrings.items()]
+    rings = tuple((pool, ring, True) for pool, ring in desired.keyrings.items())
     plan = registrations(rings, nodes)
     if plan != Registrations():
         await _carry_out(plan, client)

@@ -1,0 +1,252 @@
+"""SuperNodes with keys on this machine: who gets in, who does not, and what follows them."""
+
+import asyncio
+import os
+import shutil
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from flower_operator.control import Node
+from flower_operator.flower.dialects import dialect_of
+from flower_operator.flower.releases import parse_release
+from flower_operator.local.state import Desired, ProcessStatus, Status
+from flower_operator.local.superlink import connect
+from flower_operator.local.trust import renew_trust
+from flower_operator.runs.environments import environment
+from flower_operator.trust.certificates import make_key_pair
+from tests.harness.ports import free_port
+from tests.harness.processes import ProcessGroup
+from tests.harness.waiting import wait_for
+from tests.local.machine import REPORT_APP, Document, Machine, keyed_federation
+
+RELEASES = ["1.25.0", "1.34.0", "1.37.0", "1.41.0"]
+KEY = "--auth-supernode-private-key"
+REFUSED = ("No SuperNode found with", "could not be activated", "Failed to activate SuperNode")
+
+
+def desired(machine: Machine) -> Desired:
+    found = machine.record("fed").read_desired()
+    assert found
+    return found
+
+
+def status(machine: Machine) -> Status:
+    found = machine.record("fed").read_status()
+    assert found, machine.logs()
+    return found
+
+
+def process_of(machine: Machine, name: str) -> ProcessStatus:
+    return next(each for each in status(machine).processes if each.name == name)
+
+
+def pids(machine: Machine) -> dict[str, int | None]:
+    return {each.name: each.pid for each in status(machine).processes}
+
+
+def nodes(machine: Machine) -> list[Node]:
+    """What the SuperLink itself knows."""
+
+    async def ask() -> list[Node]:
+        client = connect(desired(machine))
+        try:
+            return await client.nodes()
+        finally:
+            await client.close()
+
+    return asyncio.run(ask())
+
+
+def online(machine: Machine) -> set[bytes]:
+    return {each.public_key or b"" for each in nodes(machine) if each.online}
+
+
+def own_keys(machine: Machine) -> dict[str, bytes]:
+    return {each.pod: each.key.encode() for each in desired(machine).processes if each.key}
+
+
+def trust(machine: Machine) -> Path:
+    return machine.record("fed").folder / "trust"
+
+
+def wait_until_ready(machine: Machine) -> None:
+    wait_for(
+        lambda: status(machine).ready,
+        lambda: f"not ready: {status(machine)}{machine.logs()}",
+        timeout=120,
+    )
+
+
+def kill(machine: Machine, process: str) -> None:
+    pid = process_of(machine, process).pid
+    assert pid
+    os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_who_is_not_of_the_federation_stays_out_and_the_status_says_why(
+    machine: Machine, release: str
+) -> None:
+    document = keyed_federation("fed", release, "subprocess")
+    machine.up(document)
+    other = renew_trust(machine.folder / "other", "other", []).root_certificates
+    (other.parent / "key").write_text(make_key_pair().private)
+    with strangers(machine, release, other.parent):
+        assert online(machine) == set(own_keys(machine).values())
+        assert "fed: ready, 2/2 SuperNodes connected" in machine.run("status", "fed").stdout
+    for arguments, reason in (
+        ([KEY, "/other/key"], "the SuperLink does not let its key in"),
+        (["--root-certificates", "/other/ca.crt"], "it does not trust the SuperLink's certificate"),
+        (["--insecure"], "it ended with status"),
+    ):
+        start_wrongly(machine, document, other.parent, arguments)
+        wait_until_said(machine, f"south-0/supernode: {reason}")
+        assert online(machine) == {own_keys(machine)["north-0"]}
+
+
+@contextmanager
+def strangers(machine: Machine, release: str, other: Path) -> Iterator[None]:
+    """SuperNodes that were started by hand and have all been refused."""
+    root, new = ["--root-certificates", str(trust(machine) / "fed-ca/ca.crt")], str(other / "key")
+    taken = str(trust(machine) / "fed-supernode-north-keys/0")
+    kinds = {
+        "wrong-ca": (["--root-certificates", str(other / "ca.crt"), KEY, new], ["VERIFY_FAILED"]),
+        "no-key": (root, ["SuperNode authentication is enabled"]),
+        "unregistered-key": ([*root, KEY, new], REFUSED),
+        "another's-key": ([*root, KEY, taken], REFUSED),
+        "plain": (["--insecure"], ["Connection attempt failed"]),
+    }
+    found = parse_release(release)
+    assert found
+    command = str(environment(found) / "bin" / "flower-supernode")
+    usual = ["--isolation", "process", "--superlink", desired(machine).fleet]
+    with ProcessGroup() as group:
+
+        def start(name: str, arguments: list[str]) -> Path:
+            address = replace(dialect_of(found).clientappio, port=free_port()).listen("127.0.0.1")
+            settings = [f"FLWR_HOME={group.folder / name}", "FLWR_TELEMETRY_ENABLED=0"]
+            return group.start(name, ["env", *settings, command, *arguments, *usual, *address]).log
+
+        logs = {name: start(name, arguments) for name, (arguments, _) in kinds.items()}
+        wait_for(
+            lambda: all(
+                any(each in logs[name].read_text() for each in words)
+                for name, (_, words) in kinds.items()
+            ),
+            lambda: f"not all are refused: {group.log_tails()}",
+            timeout=120,
+        )
+        yield
+
+
+def start_wrongly(machine: Machine, document: Document, other: Path, arguments: list[str]) -> None:
+    """The pool in the south, with these arguments to its SuperNode."""
+    pool = document["spec"]["supernodes"]["pools"][1]
+    pool["volumes"] = [{"name": "other", "hostPath": {"path": str(other)}}]
+    pool["volumeMounts"] = [{"name": "other", "mountPath": "/other"}]
+    pool["extraArgs"] = arguments
+    done = machine.run("up", "-d", "--timeout", "1", machine.write(document), check=False)
+    assert done.returncode == 1, done.stdout
+
+
+def wait_until_said(machine: Machine, words: str) -> None:
+    def said() -> str:
+        found = status(machine)
+        reasons = [f"{each.name}: {each.reason}" for each in found.processes]
+        return "\n".join([found.message, *reasons])
+
+    wait_for(
+        lambda: words in said(),
+        lambda: f"not said: {words}, but {said()}{machine.logs()}",
+        timeout=90,
+    )
+
+
+def test_keys_follow_supernodes_and_are_registered_anew_where_they_were_lost(
+    machine: Machine,
+) -> None:
+    # A release whose SuperNodes hang if they are refused.
+    document = keyed_federation("fed", "1.37.0", "subprocess")
+    machine.up(document)
+    before = own_keys(machine)
+    kill(machine, "south-0/supernode")
+    wait_for(
+        lambda: status(machine).message.startswith("south-0/supernode: its key is in use"),
+        lambda: f"it does not wait: {status(machine)}",
+        timeout=30,
+    )
+    assert process_of(machine, "south-0/supernode").state == "waiting"
+    kill(machine, "superlink/superlink")
+    wait_until_ready(machine)
+    assert online(machine) == set(before.values())
+
+    pools = document["spec"]["supernodes"]["pools"]
+    pools[0]["replicas"] = 2
+    pools.pop()
+    machine.up(document)
+    after = own_keys(machine)
+    assert after.keys() == {"north-0", "north-1"}
+    assert after["north-0"] == before["north-0"]
+    assert {each.public_key: each.status for each in nodes(machine)} == {
+        after["north-0"]: "online",
+        after["north-1"]: "online",
+        before["south-0"]: "unregistered",
+    }
+    machine.up(document)
+    assert not (trust(machine) / "fed-supernode-south-keys").exists()
+
+
+@pytest.mark.parametrize("release", ["1.25.0", "1.41.0"])
+def test_a_run_outlives_new_certificates_secrets_and_keys(machine: Machine, release: str) -> None:
+    document = keyed_federation("fed", release, "process", persistence={"size": "1Gi"})
+    machine.up(document)
+    keys, started = own_keys(machine), pids(machine)
+    with run_under_way(machine):
+        for part in ("superlink-tls", "ca-key", "superexec", "supernode-north-keys"):
+            shutil.rmtree(trust(machine) / f"fed-{part}")
+        assert "a run is under way" in machine.up(document).stderr
+        now = pids(machine)
+        assert [name for name in now if now[name] != started[name]] == ["north-0/supernode"]
+    new = own_keys(machine)
+    assert [pod for pod in keys if new[pod] != keys[pod]] == ["north-0"]
+    statuses = {each.public_key: each.status for each in nodes(machine)}
+    assert statuses[keys["north-0"]] == "unregistered"
+    # Now they are used, and after an end in order keys are free at once.
+    machine.up(document)
+    assert pids(machine)["south-0/supernode"] != now["south-0/supernode"]
+    machine.run("down", "fed")
+    machine.up(document)
+    assert own_keys(machine) == new
+    assert {each.public_key: each.status for each in nodes(machine)} == statuses
+
+
+@contextmanager
+def run_under_way(machine: Machine) -> Iterator[None]:
+    """While ClientApps train for the second time; after it the run has completed."""
+    record = machine.record("fed")
+    report = record.folder / "work" / "superlink" / "report.log"
+    options = ("--federation", "fed", "--run-config", "rounds=3 pause=8.0")
+    submitting = threading.Thread(
+        target=lambda: machine.run("run", REPORT_APP, *options, check=False)
+    )
+    submitting.start()
+    logs = [record.log_of(f"{pool}-0/supernode") for pool in ("north", "south")]
+    wait_for(
+        lambda: all(log.read_text().count("Received successfully") >= 2 for log in logs),
+        lambda: f"no second round{machine.logs()}",
+        timeout=120,
+    )
+    yield
+    wait_for(
+        lambda: "RESULT" in report.read_text(),
+        lambda: f"no result{machine.logs()}",
+        timeout=120,
+    )
+    submitting.join(timeout=60)
+    assert "ROUND 3 of 2 nodes" in report.read_text()
