@@ -5,7 +5,8 @@ import os
 import shutil
 import signal
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -15,15 +16,18 @@ import pytest
 from flower_operator.control import Node
 from flower_operator.flower.dialects import dialect_of
 from flower_operator.flower.releases import parse_release
-from flower_operator.local.state import Desired, ProcessStatus, Status
+from flower_operator.local.process import Process
+from flower_operator.local.state import Desired, ProcessStatus, Record, Status
 from flower_operator.local.superlink import connect
+from flower_operator.local.supervisor import MISSED_SECONDS, Managed, Supervisor
 from flower_operator.local.trust import renew_trust
 from flower_operator.runs.environments import environment
 from flower_operator.trust.certificates import make_key_pair
+from flower_operator.trust.keys import Enrolment
 from tests.harness.ports import free_port
 from tests.harness.processes import ProcessGroup
 from tests.harness.waiting import wait_for
-from tests.local.machine import REPORT_APP, Document, Machine, keyed_federation
+from tests.local.machine import REPORT_APP, Machine, keyed_federation
 
 RELEASES = ["1.25.0", "1.34.0", "1.37.0", "1.41.0"]
 KEY = "--auth-supernode-private-key"
@@ -100,14 +104,18 @@ def test_who_is_not_of_the_federation_stays_out_and_the_status_says_why(
     with strangers(machine, release, other.parent):
         assert online(machine) == set(own_keys(machine).values())
         assert "fed: ready, 2/2 SuperNodes connected" in machine.run("status", "fed").stdout
-    for arguments, reason in (
-        ([KEY, "/other/key"], "the SuperLink does not let its key in"),
-        (["--root-certificates", "/other/ca.crt"], "it does not trust the SuperLink's certificate"),
-        (["--insecure"], "it ended with status"),
-    ):
-        start_wrongly(machine, document, other.parent, arguments)
-        wait_until_said(machine, f"south-0/supernode: {reason}")
-        assert online(machine) == {own_keys(machine)["north-0"]}
+    north, south = document["spec"]["supernodes"]["pools"]
+    south["volumes"] = [{"name": "other", "hostPath": {"path": str(other.parent)}}]
+    south["volumeMounts"] = [{"name": "other", "mountPath": "/other"}]
+    north["extraArgs"], south["extraArgs"] = ["--insecure"], [KEY, "/other/key"]
+    machine.run("up", "-d", "--timeout", "1", machine.write(document), check=False)
+    wait_until_said(machine, "south-0/supernode: the SuperLink does not let its key in")
+    wait_until_said(machine, "Conflicting options: The '--insecure' flag")
+    assert online(machine) == set()
+    south["extraArgs"] = ["--root-certificates", "/other/ca.crt"]
+    machine.run("up", "-d", "--timeout", "1", machine.write(document), check=False)
+    wait_until_said(machine, "south-0/supernode: it does not trust the SuperLink's certificate")
+    assert online(machine) == set()
 
 
 @contextmanager
@@ -143,16 +151,6 @@ def strangers(machine: Machine, release: str, other: Path) -> Iterator[None]:
             timeout=120,
         )
         yield
-
-
-def start_wrongly(machine: Machine, document: Document, other: Path, arguments: list[str]) -> None:
-    """The pool in the south, with these arguments to its SuperNode."""
-    pool = document["spec"]["supernodes"]["pools"][1]
-    pool["volumes"] = [{"name": "other", "hostPath": {"path": str(other)}}]
-    pool["volumeMounts"] = [{"name": "other", "mountPath": "/other"}]
-    pool["extraArgs"] = arguments
-    done = machine.run("up", "-d", "--timeout", "1", machine.write(document), check=False)
-    assert done.returncode == 1, done.stdout
 
 
 def wait_until_said(machine: Machine, words: str) -> None:
@@ -224,6 +222,39 @@ def test_a_run_outlives_new_certificates_secrets_and_keys(machine: Machine, rele
     machine.up(document)
     assert own_keys(machine) == new
     assert {each.public_key: each.status for each in nodes(machine)} == statuses
+
+
+def test_a_supernode_starts_once_its_key_is_free_and_runs_know_that_it_was_gone(
+    tmp_path: Path,
+) -> None:
+    async def start() -> None:
+        supervisor = Supervisor(Record(tmp_path))
+        supervisor.record.logs.mkdir()
+        supervisor.superlink_listens.set()
+        looks = time.monotonic() + 3600  # later than any that was before
+        free, taken = Enrolment(frozenset({"key"})), Enrolment(*[frozenset({"key"})] * 2)
+        process = Process("north-0", "supernode", ["sleep", "60"], {}, key="key")
+        managed = Managed(process, 0, supervisor)
+        try:
+            for after, said, words in (
+                (0, Enrolment(), "its key is not registered yet"),
+                (1, taken, "its key is in use"),
+                (2, free, "runs are told that it was gone"),
+            ):
+                supervisor.learn(looks + after, said)
+                await until(lambda words=words: managed.status.reason.startswith(words))  # type: ignore[misc]
+                assert managed.status.pid is None
+            supervisor.learn(looks + 3 + MISSED_SECONDS, free)
+            await until(lambda: managed.status.pid)
+        finally:
+            await managed.stop()
+
+    async def until(condition: Callable[[], object]) -> None:
+        async with asyncio.timeout(30):
+            while not condition():
+                await asyncio.sleep(0.01)
+
+    asyncio.run(start())
 
 
 @contextmanager

@@ -19,16 +19,18 @@ from flower_operator.flower.releases import Release
 from flower_operator.local import starting
 from flower_operator.local.expansion import expand
 from flower_operator.local.federations import LocalError
+from flower_operator.local.keys import Keys, renew_keys
 from flower_operator.local.ports import PortInUse, Ports
 from flower_operator.local.process import LOOPBACK, Process
 from flower_operator.local.processes import Machine, control_address, left_out, processes
-from flower_operator.local.reasons import explain, explain_absence
+from flower_operator.local.reasons import explain, explain_absence, explain_key
 from flower_operator.local.state import Desired, ProcessStatus, Status
 from flower_operator.local.supervisor import reminder
 from flower_operator.local.trust import renew_trust
 from flower_operator.runs import environments
 from flower_operator.runs.connections import with_connection
 from flower_operator.runs.environments import nearest
+from flower_operator.trust.keys import Enrolment
 from tests.unit.federations import document, plan, value_of
 
 
@@ -187,6 +189,21 @@ def test_an_escaped_text_comes_back(text: str) -> None:
             ["[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed", "Shutting down"],
             "it does not trust the SuperLink's certificate: look at --root-certificates",
         ),
+        (
+            1,
+            ['details = "No SuperNode found with the given public key."', "RuntimeError"],
+            "the SuperLink does not let its key in",
+        ),
+        (
+            1,
+            ["[code: 2004] Failed to activate SuperNode."],
+            "the SuperLink does not let its key in",
+        ),
+        (
+            1,
+            ["[code: 2001] SuperNode authentication is enabled. All SuperNodes must"],
+            "the SuperLink asks for a key, and it shows none",
+        ),
         (-9, [], "it was ended by SIGKILL"),
         (3, ["last words", ""], "it ended with status 3: last words"),
         (0, [], "it ended with status 0"),
@@ -203,6 +220,21 @@ def test_why_a_supernode_that_runs_does_not_connect() -> None:
     assert "does not trust the SuperLink's certificate" in reason
     assert explain_absence([failed, "Connection successful after 4 s"]) is None
     assert explain_absence([]) is None
+    refused = 'details = "{"code": 2004, "public_message": "Failed to activate SuperNode."}"'
+    assert "does not let its key in" in str(explain_absence([refused, "RuntimeError"]))
+
+
+def test_what_a_supernode_waits_for() -> None:
+    keys = {"free", "taken"}
+    known = Enrolment(frozenset(keys), online=frozenset({"taken"}), spent=frozenset({"spent"}))
+    assert explain_key("free", known, missed=True) is None
+    assert explain_key("free", known, missed=False) == "runs are told that it was gone"
+    for key, words in (
+        ("taken", "its key is in use"),
+        ("spent", "someone has unregistered its key"),
+        ("new", "its key is not registered yet"),
+    ):
+        assert str(explain_key(key, known, missed=True)).startswith(words)
 
 
 def test_a_connection_is_added_without_losing_anything() -> None:
@@ -253,6 +285,30 @@ def test_certificates_and_secrets_are_read_where_they_lie() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("mode", "owners"), [("StatefulSet", ["0", "1"]), ("DaemonSet", ["laptop", "server"])]
+)
+def test_a_supernode_is_given_its_own_key_and_no_other(mode: str, owners: list[str]) -> None:
+    keyring, nodes = "fed-supernode-default-keys", ("laptop", "server")
+    keyed = plan(mode, isolation="process", insecure=False, supernodeAuth={"enabled": True})
+    versions = {"fed-superlink-tls": "one", "fed-ca": "two", "fed-superexec": "three"}
+
+    def started(keys: dict[str, str]) -> list[Process]:
+        own = replace(machine(), nodes=nodes, versions=versions, keys={keyring: keys})
+        return processes(keyed, own)
+
+    first = started({owner: f"key of {owner}" for owner in owners})
+    found = [each for each in first if each.container == "supernode"]
+    assert [value_of(each.command, "--auth-supernode-private-key") for each in found] == [
+        f"/state/fed/trust/{keyring}/{owner}" for owner in owners
+    ]
+    assert [each.key for each in found] == [f"key of {owner}" for owner in owners]
+    assert not any(keyring in folder for each in first for folder in each.folders)
+    second = started({owners[0]: "another", owners[1]: f"key of {owners[1]}"})
+    changed = [new.name for old, new in zip(first, second, strict=True) if old.hash != new.hash]
+    assert changed == ["default-0/supernode"]
+
+
 def modes(folder: Path) -> dict[str, str]:
     return {str(path.relative_to(folder)): oct(path.stat().st_mode) for path in folder.rglob("*")}
 
@@ -301,6 +357,46 @@ def test_a_federation_that_runs_trusts_a_new_ca_before_it_serves_from_it(tmp_pat
     third = renew_trust(tmp_path, "fed", restarted)
     assert third.versions["fed-superlink-tls"] != first.versions["fed-superlink-tls"]
     assert third.versions["fed-ca"] == second.versions["fed-ca"], "SuperNodes need no restart"
+
+
+def test_what_runs_goes_on_with_what_it_was_started_with_while_a_run_is_under_way(
+    tmp_path: Path,
+) -> None:
+    first = renew_trust(tmp_path, "fed", [])
+    running = [Process("north-0", "supernode", [], {}, mounted=first.versions)]
+    for part in ("ca-key", "superlink-tls", "superexec"):
+        shutil.rmtree(tmp_path / f"trust/fed-{part}")
+    busy = renew_trust(tmp_path, "fed", running, busy=True)
+    assert busy.versions == first.versions
+    assert busy.due <= time.time()
+    assert "a run is under way" in busy.notices[-1]
+    idle = renew_trust(tmp_path, "fed", running)
+    assert not idle.versions.items() & first.versions.items()
+
+
+def test_keys_are_made_kept_and_retired(tmp_path: Path) -> None:
+    def renew(
+        names: dict[str, list[str]], before: Keys | None = None, known: Enrolment | None = None
+    ) -> Keys:
+        rings = before.rings if before else {}
+        return renew_keys(tmp_path, "fed", names, rings, known, busy=False)
+
+    first = renew({"north": ["0", "1"], "south": ["0"]})
+    assert set(modes(tmp_path).values()) == {"0o40700", "0o100600"}
+    assert first.notices == ()
+    assert renew({"north": ["0", "1"], "south": ["0"]}, first) == first
+    gone = (first.rings["north"].keys["1"], first.rings["south"].keys["0"])
+    second = renew({"north": ["0"]}, first)
+    assert second.rings["north"].keys == {"0": first.rings["north"].keys["0"]}
+    assert tuple(ring.retired for ring in second.rings.values()) == ((gone[0],), (gone[1],))
+    known = Enrolment(frozenset(second.rings["north"].keys.values()), spent=frozenset(gone))
+    third = renew({"north": ["0"]}, second, known)
+    assert third.rings == {"north": replace(second.rings["north"], retired=())}
+    # Whoever has found the lost ones must not get in with them.
+    shutil.rmtree(tmp_path / "trust/fed-supernode-north-keys")
+    last = renew({"north": ["0"]}, third, known)
+    assert last.rings["north"].retired == tuple(third.rings["north"].keys.values())
+    assert last.notices == ("NoKeys: there are none yet (keys of pool north)",)
 
 
 def test_a_connection_in_an_empty_file() -> None:

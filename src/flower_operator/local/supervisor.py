@@ -308,7 +308,7 @@ class Supervisor:
             absence = self._absence(status) if missing else reminder(desired, time.time())
             status.message = waiting(status) or absence
         except ControlError as error:
-            self._learn(time.monotonic(), Enrolment())
+            self.learn(time.monotonic(), Enrolment())
             status.connected, status.message = None, f"the SuperLink does not answer: {error}"
         running = all(managed.status.state == "running" for managed in self._managed.values())
         status.ready = running and (status.connected or 0) >= desired.supernodes
@@ -321,10 +321,11 @@ class Supervisor:
 
         asked = time.monotonic()
         found = await enrol(desired, client)
-        self._learn(asked, found)
+        self.learn(asked, found)
         return sum(process.key in found.online for process in desired.processes)
 
-    def _learn(self, asked: float, enrolment: Enrolment) -> None:
+    def learn(self, asked: float, enrolment: Enrolment) -> None:
+        """Remember what the SuperLink said of keys."""
         self.left |= dict.fromkeys(self.enrolment[1].online - enrolment.online, asked)
         self.enrolment = asked, enrolment
 
