@@ -109,7 +109,7 @@ def test_who_is_not_of_the_federation_stays_out_and_the_status_says_why(
     south["volumeMounts"] = [{"name": "other", "mountPath": "/other"}]
     north["extraArgs"], south["extraArgs"] = ["--insecure"], [KEY, "/other/key"]
     machine.run("up", "-d", "--timeout", "1", machine.write(document), check=False)
-    wait_until_said(machine, "south-0/supernode: the SuperLink does not let its key in")
+    wait_until_said(machine, "south-0/supernode: its key is refused")
     wait_until_said(machine, "Conflicting options: The '--insecure' flag")
     assert online(machine) == set()
     south["extraArgs"] = ["--root-certificates", "/other/ca.crt"]
@@ -175,7 +175,7 @@ def test_keys_follow_supernodes_and_are_registered_anew_where_they_were_lost(
     before = own_keys(machine)
     kill(machine, "south-0/supernode")
     wait_for(
-        lambda: status(machine).message.startswith("south-0/supernode: its key is in use"),
+        lambda: status(machine).message.startswith("south-0/supernode: its key is still in use"),
         lambda: f"it does not wait: {status(machine)}",
         timeout=30,
     )
@@ -238,7 +238,7 @@ def test_a_supernode_starts_once_its_key_is_free_and_runs_know_that_it_was_gone(
         try:
             for after, said, words in (
                 (0, Enrolment(), "its key is not registered yet"),
-                (1, taken, "its key is in use"),
+                (1, taken, "its key is still in use"),
                 (2, free, "runs are told that it was gone"),
             ):
                 supervisor.learn(looks + after, said)

@@ -19,7 +19,7 @@ from flower_operator.flower.releases import Release
 from flower_operator.local import starting
 from flower_operator.local.expansion import expand
 from flower_operator.local.federations import LocalError
-from flower_operator.local.keys import Keys, renew_keys
+from flower_operator.local.keys import Keys, Known, renew_keys
 from flower_operator.local.ports import PortInUse, Ports
 from flower_operator.local.process import LOOPBACK, Process
 from flower_operator.local.processes import Machine, control_address, left_out, processes
@@ -192,12 +192,12 @@ def test_an_escaped_text_comes_back(text: str) -> None:
         (
             1,
             ['details = "No SuperNode found with the given public key."', "RuntimeError"],
-            "the SuperLink does not let its key in",
+            "its key is refused",
         ),
         (
             1,
             ["[code: 2004] Failed to activate SuperNode."],
-            "the SuperLink does not let its key in",
+            "its key is refused",
         ),
         (
             1,
@@ -221,7 +221,7 @@ def test_why_a_supernode_that_runs_does_not_connect() -> None:
     assert explain_absence([failed, "Connection successful after 4 s"]) is None
     assert explain_absence([]) is None
     refused = 'details = "{"code": 2004, "public_message": "Failed to activate SuperNode."}"'
-    assert "does not let its key in" in str(explain_absence([refused, "RuntimeError"]))
+    assert "its key is refused" in str(explain_absence([refused, "RuntimeError"]))
 
 
 def test_what_a_supernode_waits_for() -> None:
@@ -230,8 +230,8 @@ def test_what_a_supernode_waits_for() -> None:
     assert explain_key("free", known, missed=True) is None
     assert explain_key("free", known, missed=False) == "runs are told that it was gone"
     for key, words in (
-        ("taken", "its key is in use"),
-        ("spent", "someone has unregistered its key"),
+        ("taken", "its key is still in use"),
+        ("spent", "its key was unregistered"),
         ("new", "its key is not registered yet"),
     ):
         assert str(explain_key(key, known, missed=True)).startswith(words)
@@ -379,7 +379,7 @@ def test_keys_are_made_kept_and_retired(tmp_path: Path) -> None:
         names: dict[str, list[str]], before: Keys | None = None, known: Enrolment | None = None
     ) -> Keys:
         rings = before.rings if before else {}
-        return renew_keys(tmp_path, "fed", names, rings, known, busy=False)
+        return renew_keys(tmp_path, "fed", names, rings, Known(known))
 
     first = renew({"north": ["0", "1"], "south": ["0"]})
     assert set(modes(tmp_path).values()) == {"0o40700", "0o100600"}

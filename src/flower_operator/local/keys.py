@@ -21,6 +21,16 @@ from .trust import read_files, trust_folder, write_files
 
 
 @dataclass(frozen=True)
+class Known:
+    """What a SuperLink says."""
+
+    enrolment: Enrolment | None = None
+    """None if it was not asked, or did not answer."""
+    busy: bool = False
+    """A run is under way."""
+
+
+@dataclass(frozen=True)
 class Keys:
     rings: dict[str, Keyring]
     """By pool; also of pools that are gone, as long as keys of theirs may be registered."""
@@ -33,8 +43,7 @@ def renew_keys(
     federation: str,
     names: Mapping[str, Collection[str]],
     before: Mapping[str, Keyring],
-    enrolment: Enrolment | None,
-    busy: bool,
+    known: Known,
 ) -> Keys:
     """Make what is missing, renew what is due, retire what is not needed, below the Federation's
     folder. `names`: of each pool's SuperNodes; `before`: what was asked of the SuperLink last."""
@@ -44,9 +53,9 @@ def renew_keys(
     for pool in sorted({*names, *_stored_pools(folder, federation)}):
         own = trust_folder(folder) / keyring_name(federation, pool)
         stored = read_files(own)
-        files, reasons = _settled(stored, names.get(pool, ()), now, enrolment, busy)
+        files, reasons = _settled(stored, names.get(pool, ()), now, known)
         if pool in before:
-            files = with_retired(files, _registered(before[pool], enrolment))
+            files = with_retired(files, _registered(before[pool], known.enrolment))
         ring = read_keyring(files)
         assert ring
         if not (ring.keys or ring.retired):
@@ -67,14 +76,14 @@ def _stored_pools(folder: Path, federation: str) -> Iterator[str]:
 
 
 def _settled(
-    files: Files, names: Collection[str], now: datetime, enrolment: Enrolment | None, busy: bool
+    files: Files, names: Collection[str], now: datetime, known: Known
 ) -> tuple[Files, list[str]]:
     """The keyring after every change that is due, and why all of its keys were made anew."""
     from ..trust.certificates import make_key_pair
 
     reasons: list[str] = []
     while True:
-        decision = decide_keys(files, names, now, enrolment=enrolment, busy=busy)
+        decision = decide_keys(files, names, now, enrolment=known.enrolment, busy=known.busy)
         if decision.step is Step.KEEP:
             return files, reasons
         pairs = {name: make_key_pair() for name in decision.make}

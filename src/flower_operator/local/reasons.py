@@ -11,7 +11,7 @@ _UNTRUSTED = (
 )
 _REFUSED = (
     r"Failed to activate SuperNode|No SuperNode found with the given|could not be activated",
-    "the SuperLink does not let its key in: it is not registered, or another SuperNode has it",
+    "its key is refused: it is not registered, or in use",
 )
 _KEYLESS = (
     r"SuperNode authentication is enabled",
@@ -61,9 +61,9 @@ def explain_key(key: str, enrolment: Enrolment, *, missed: bool) -> str | None:
     if enrolment.admits(key):
         return None if missed else "runs are told that it was gone"
     if key in enrolment.online:
-        return "its key is in use: of a SuperNode that was killed, for a minute more"
+        return "its key is still in use, for a minute at most"
     if key in enrolment.spent:
-        return "someone has unregistered its key: say `up` again to make a new one"
+        return "its key was unregistered: `up` makes a new one"
     return "its key is not registered yet"
 
 

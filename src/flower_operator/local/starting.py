@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from signal import SIGHUP
-from typing import TYPE_CHECKING
 
 from ..api.problems import InvalidFederation
 from ..api.types import Federation
@@ -20,15 +19,12 @@ from ..render.persistence import VOLUME
 from ..runs.environments import environment, installed_release
 from ..trust.keys import keyring_name
 from .federations import LocalError, Started
-from .keys import Keys, renew_keys
+from .keys import Keys, Known, renew_keys
 from .ports import Ports
 from .process import LOOPBACK
 from .processes import Machine, control_address, left_out, own_volume, processes
 from .state import Desired, Record, allocation, known, record
 from .trust import Trust, renew_trust
-
-if TYPE_CHECKING:
-    from .superlink import Known
 
 LEAST_BYTES = 200 * 1024 * 1024
 MOST_SUPERNODES = 1000
@@ -61,9 +57,9 @@ def start(
     _install(plan, options, tell)
     with allocation():
         before = own.read_desired()
-        known = _ask(federation, own, before)
-        trust = _trust(federation, own, before, known)
-        keys = _keys(federation, options, own, before, known)
+        told = _ask(federation, own, before)
+        trust = _trust(federation, own, before, told)
+        keys = _keys(federation, options, own, before, told)
         own.write_desired(_desired(federation.name, plan, own, options, before, trust, keys))
         if database:
             database.mkdir(parents=True, exist_ok=True)
@@ -88,22 +84,21 @@ def _install(plan: Plan, options: Options, tell: Callable[[str], None]) -> None:
         environment(release, partial(tell, f"installing Flower {release}, once"))
 
 
-def _ask(federation: Federation, own: Record, before: Desired | None) -> "Known | None":
+def _ask(federation: Federation, own: Record, before: Desired | None) -> Known:
     if federation.spec.insecure or before is None or not own.is_running():
-        return None
+        return Known()
     from .superlink import ask
 
     return ask(before)
 
 
 def _trust(
-    federation: Federation, own: Record, before: Desired | None, known: "Known | None"
+    federation: Federation, own: Record, before: Desired | None, told: Known
 ) -> Trust | None:
     if federation.spec.insecure:
         return None
     running = before.processes if before and own.is_running() else []
-    busy = known is not None and known.busy
-    return renew_trust(own.folder, federation.name, running, busy=busy)
+    return renew_trust(own.folder, federation.name, running, busy=told.busy)
 
 
 def _keys(
@@ -111,7 +106,7 @@ def _keys(
     options: Options,
     own: Record,
     before: Desired | None,
-    known: "Known | None",
+    told: Known,
 ) -> Keys:
     if not federation.spec.supernode_auth.enabled:
         return Keys({}, ())
@@ -121,10 +116,8 @@ def _keys(
         pool.name: nodes if daemons else [str(index) for index in range(pool.replicas or 0)]
         for pool in federation.spec.supernodes.pools
     }
-    before_rings = before.keyrings if before else {}
-    enrolment = known.enrolment if known else None
-    busy = known is not None and known.busy
-    return renew_keys(own.folder, federation.name, names, before_rings, enrolment, busy)
+    rings = before.keyrings if before else {}
+    return renew_keys(own.folder, federation.name, names, rings, told)
 
 
 def _desired(

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-from dataclasses import dataclass
 from pathlib import Path
 
 from ..control import (
@@ -13,16 +12,8 @@ from ..control import (
     UnknownNode,
 )
 from ..trust.keys import Enrolment, Registrations, enrolment_of, registrations
+from .keys import Known
 from .state import Desired
-
-
-@dataclass(frozen=True)
-class Known:
-    """What a SuperLink says."""
-
-    enrolment: Enrolment
-    busy: bool
-    """A run is under way."""
 
 
 def connect(desired: Desired) -> ControlClient:
@@ -46,8 +37,8 @@ async def enrol(desired: Desired, client: ControlClient) -> Enrolment:
     return enrolment_of(nodes)
 
 
-def ask(desired: Desired) -> Known | None:
-    """What the SuperLink knows; None if it does not answer."""
+def ask(desired: Desired) -> Known:
+    """What the SuperLink knows, if it answers."""
 
     async def both() -> Known:
         client = connect(desired)
@@ -60,7 +51,7 @@ def ask(desired: Desired) -> Known | None:
     try:
         return asyncio.run(both())
     except (ControlError, OSError):
-        return None
+        return Known()
 
 
 async def _carry_out(plan: Registrations, client: ControlClient) -> None:
