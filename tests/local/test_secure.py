@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from flower_operator.flower.dialects import dialect_of
+from flower_operator.flower.releases import parse_release
 from flower_operator.local.state import Desired
 from tests.local.machine import Document, Machine, federation, keyed_federation, secure_federation
 
