@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -26,11 +27,16 @@ from flower_operator.trust.certificates import make_key_pair
 from flower_operator.trust.keys import Enrolment
 from tests.harness.ports import free_port
 from tests.harness.processes import ProcessGroup
+from tests.harness.records import make_older
 from tests.harness.waiting import wait_for
 from tests.local.machine import REPORT_APP, Machine, keyed_federation
 
 RELEASES = ["1.25.0", "1.34.0", "1.37.0", "1.41.0"]
 KEY = "--auth-supernode-private-key"
+DUE = {"ca-key": 7300, "ca": 7300, "superlink-tls": 365, "superexec": 366} | {
+    "supernode-south-keys": 366
+}
+"""Days after which what there is is to be renewed, but not yet at any price."""
 REFUSED = ("No SuperNode found with", "could not be activated", "Failed to activate SuperNode")
 
 
@@ -201,27 +207,39 @@ def test_keys_follow_supernodes_and_are_registered_anew_where_they_were_lost(
 
 
 @pytest.mark.parametrize("release", ["1.25.0", "1.41.0"])
-def test_a_run_outlives_new_certificates_secrets_and_keys(machine: Machine, release: str) -> None:
+def test_a_run_outlives_the_time_for_new_certificates_secrets_and_keys(
+    machine: Machine, release: str
+) -> None:
     document = keyed_federation("fed", release, "process", persistence={"size": "1Gi"})
     machine.up(document)
     keys, started = own_keys(machine), pids(machine)
+    bundle = machine.run("ca", "fed").stdout
     with run_under_way(machine):
-        for part in ("superlink-tls", "ca-key", "superexec", "supernode-north-keys"):
-            shutil.rmtree(trust(machine) / f"fed-{part}")
-        assert "a run is under way" in machine.up(document).stderr
+        for part, days in DUE.items():
+            make_older(trust(machine) / f"fed-{part}", timedelta(days=days))
+        # Lost keys are no matter of time.
+        shutil.rmtree(trust(machine) / "fed-supernode-north-keys")
+        said = machine.up(document).stderr
+        assert "a new CA waits until no run is under way" in said
+        assert "a new SuperExec secret waits until no run is under way" in said
         now = pids(machine)
         assert [name for name in now if now[name] != started[name]] == ["north-0/supernode"]
-    new = own_keys(machine)
-    assert [pod for pod in keys if new[pod] != keys[pod]] == ["north-0"]
-    statuses = {each.public_key: each.status for each in nodes(machine)}
-    assert statuses[keys["north-0"]] == "unregistered"
-    # Now they are used, and after an end in order keys are free at once.
+        assert own_keys(machine)["south-0"] == keys["south-0"]
+    said = machine.up(document).stderr
+    assert "AuthorityDue" in said
+    assert "KeysDue" in said
     machine.up(document)
-    assert pids(machine)["south-0/supernode"] != now["south-0/supernode"]
+    assert machine.run("ca", "fed").stdout != bundle
+    new = own_keys(machine)
+    assert not set(new.values()) & set(keys.values())
+    # After an end in order keys are free at once.
     machine.run("down", "fed")
     machine.up(document)
     assert own_keys(machine) == new
-    assert {each.public_key: each.status for each in nodes(machine)} == statuses
+    assert {each.public_key: each.status for each in nodes(machine)} == {
+        **dict.fromkeys(keys.values(), "unregistered"),
+        **dict.fromkeys(new.values(), "online"),
+    }
 
 
 def test_a_supernode_starts_once_its_key_is_free_and_runs_know_that_it_was_gone(

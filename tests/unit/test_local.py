@@ -5,6 +5,7 @@ import socket
 import time
 import tomllib
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -31,6 +32,7 @@ from flower_operator.runs import environments
 from flower_operator.runs.connections import with_connection
 from flower_operator.runs.environments import nearest
 from flower_operator.trust.keys import Enrolment
+from tests.harness.records import make_older
 from tests.unit.federations import document, plan, value_of
 
 
@@ -359,19 +361,20 @@ def test_a_federation_that_runs_trusts_a_new_ca_before_it_serves_from_it(tmp_pat
     assert third.versions["fed-ca"] == second.versions["fed-ca"], "SuperNodes need no restart"
 
 
-def test_what_runs_goes_on_with_what_it_was_started_with_while_a_run_is_under_way(
-    tmp_path: Path,
-) -> None:
+def test_what_is_due_waits_for_runs_and_is_told_of(tmp_path: Path) -> None:
     first = renew_trust(tmp_path, "fed", [])
-    running = [Process("north-0", "supernode", [], {}, mounted=first.versions)]
-    for part in ("ca-key", "superlink-tls", "superexec"):
-        shutil.rmtree(tmp_path / f"trust/fed-{part}")
-    busy = renew_trust(tmp_path, "fed", running, busy=True)
-    assert busy.versions == first.versions
+    for part, days in (("superlink-tls", 365), ("superexec", 366)):
+        make_older(tmp_path / f"trust/fed-{part}", timedelta(days=days))
+    busy = renew_trust(tmp_path, "fed", [], busy=True)
+    assert busy.versions["fed-superlink-tls"] == first.versions["fed-superlink-tls"]
     assert busy.due <= time.time()
-    assert "a run is under way" in busy.notices[-1]
-    idle = renew_trust(tmp_path, "fed", running)
-    assert not idle.versions.items() & first.versions.items()
+    assert [text.partition(" waits")[0] for text in busy.notices] == [
+        "a new certificate",
+        "a new SuperExec secret",
+    ]
+    impatient = renew_trust(tmp_path, "fed", [], busy=True, max_wait=timedelta())
+    assert impatient.versions["fed-superlink-tls"] != first.versions["fed-superlink-tls"]
+    assert impatient.versions["fed-superexec"] != first.versions["fed-superexec"]
 
 
 def test_keys_are_made_kept_and_retired(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import shutil
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from ..trust.decisions import Step
@@ -44,6 +44,7 @@ def renew_keys(
     names: Mapping[str, Collection[str]],
     before: Mapping[str, Keyring],
     known: Known,
+    max_wait: timedelta | None = None,
 ) -> Keys:
     """Make what is missing, renew what is due, retire what is not needed, below the Federation's
     folder. `names`: of each pool's SuperNodes; `before`: what was asked of the SuperLink last."""
@@ -53,7 +54,7 @@ def renew_keys(
     for pool in sorted({*names, *_stored_pools(folder, federation)}):
         own = trust_folder(folder) / keyring_name(federation, pool)
         stored = read_files(own)
-        files, reasons = _settled(stored, names.get(pool, ()), now, known)
+        files, reasons = _settled(stored, names.get(pool, ()), now, known, max_wait)
         if pool in before:
             files = with_retired(files, _registered(before[pool], known.enrolment))
         ring = read_keyring(files)
@@ -76,14 +77,16 @@ def _stored_pools(folder: Path, federation: str) -> Iterator[str]:
 
 
 def _settled(
-    files: Files, names: Collection[str], now: datetime, known: Known
+    files: Files, names: Collection[str], now: datetime, known: Known, max_wait: timedelta | None
 ) -> tuple[Files, list[str]]:
     """The keyring after every change that is due, and why all of its keys were made anew."""
     from ..trust.certificates import make_key_pair
 
     reasons: list[str] = []
     while True:
-        decision = decide_keys(files, names, now, enrolment=known.enrolment, busy=known.busy)
+        decision = decide_keys(
+            files, names, now, enrolment=known.enrolment, busy=known.busy, max_wait=max_wait
+        )
         if decision.step is Step.KEEP:
             return files, reasons
         pairs = {name: make_key_pair() for name in decision.make}

@@ -98,7 +98,8 @@ def _trust(
     if federation.spec.insecure:
         return None
     running = before.processes if before and own.is_running() else []
-    return renew_trust(own.folder, federation.name, running, busy=told.busy)
+    limit = federation.spec.tls.rotation.longest
+    return renew_trust(own.folder, federation.name, running, busy=told.busy, max_wait=limit)
 
 
 def _keys(
@@ -117,7 +118,8 @@ def _keys(
         for pool in federation.spec.supernodes.pools
     }
     rings = before.keyrings if before else {}
-    return renew_keys(own.folder, federation.name, names, rings, told)
+    limit = federation.spec.tls.rotation.longest
+    return renew_keys(own.folder, federation.name, names, rings, told, limit)
 
 
 def _desired(

@@ -2,7 +2,7 @@
 
 import secrets
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -35,10 +35,15 @@ def trust_folder(folder: Path) -> Path:
 
 
 def renew_trust(
-    folder: Path, federation: str, running: Sequence[Process], *, busy: bool = False
+    folder: Path,
+    federation: str,
+    running: Iterable[Process],
+    *,
+    busy: bool = False,
+    max_wait: timedelta | None = None,
 ) -> Trust:
     """Make what is missing, renew what is due, below the Federation's folder. `busy`: a run is
-    under way, which a restart may end, so that what runs goes on with what it was started with."""
+    under way, for which what is due waits, no longer than `max_wait`."""
     now = datetime.now(UTC)
     objects = {part: trust_folder(folder) / part.object_name(federation) for part in Part}
     before = Stored(
@@ -47,25 +52,26 @@ def renew_trust(
         read_files(objects[Part.SERVER]),
         read_files(objects[Part.SUPERNODE]),
     )
-    wanted = Wanted(LOCAL, overlap=OVERLAP, supernode=LOCAL)
+    wanted = Wanted(LOCAL, overlap=OVERLAP, max_wait=max_wait, supernode=LOCAL)
     started_with = replace(_rolled_out(federation, running), busy=busy)
     stored, taken, last = settle(before, wanted, federation, NAMESPACE, now, started_with)
     for _, change in taken:
         write_files(objects[change.part], change.files)
     secret = read_files(objects[Part.SUPEREXEC])
-    decision = decide_secret(secret, now, busy=busy)
+    decision = decide_secret(secret, now, busy=busy, max_wait=max_wait)
     if decision.step is Step.MAKE_SECRET:
         secret = make_secret(secrets.token_bytes(SECRET_BYTES), now).files
         write_files(objects[Part.SUPEREXEC], secret)
         decision = decide_secret(secret, now)
     notices = [f"{each.reason}: {each.message}" for each, _ in taken] if before.authorities else []
-    versions = _versions(federation, stored, secret)
+    waiting = [each.message for each in (last, decision) if each.reason == "WaitingForRuns"]
     due = min(each.again.timestamp() for each in (last, decision) if each.again)
-    used = versions | (_mounted(running) if busy else {})
-    if used != versions:
-        due = now.timestamp()
-        notices.append("a run is under way: what was renewed is for an `up` after it")
-    return Trust(used, objects[Part.BUNDLE] / BUNDLE_FILE, due, tuple(notices))
+    return Trust(
+        _versions(federation, stored, secret),
+        objects[Part.BUNDLE] / BUNDLE_FILE,
+        now.timestamp() if waiting else due,
+        (*notices, *waiting),
+    )
 
 
 def _rolled_out(federation: str, running: Iterable[Process]) -> RolledOut:
@@ -75,10 +81,6 @@ def _rolled_out(federation: str, running: Iterable[Process]) -> RolledOut:
         serving=frozenset(each[server] for each in versions if server in each),
         trusting=frozenset(each[bundle] for each in versions if bundle in each),
     )
-
-
-def _mounted(running: Iterable[Process]) -> dict[str, str]:
-    return {name: version for each in running for name, version in each.mounted.items()}
 
 
 def _versions(federation: str, stored: Stored, secret: Files) -> dict[str, str]:
