@@ -158,6 +158,33 @@ def test_a_stranger_s_secret_of_the_same_name_stays(namespace: Namespace) -> Non
     namespace.wait_until_ready("lab")
 
 
+@pytest.mark.parametrize("executor", ["subprocess", "kubernetes"])
+def test_no_pod_can_read_keys_unless_the_status_says_so(
+    namespace: Namespace, executor: str
+) -> None:
+    document = secure()
+    document["spec"]["superlink"]["executor"] = executor
+    namespace.apply(document)
+    ready = condition(namespace.wait_until_ready("lab"), "Ready")["message"]
+    accounts = {pod["spec"]["serviceAccountName"] for pod in namespace.pods()}
+    tasks = {"lab-serverapp"} if executor == "kubernetes" else set()
+    assert accounts == ({"default", "lab-superlink"} if tasks else {"default"})
+    readers = {name for name in accounts | tasks if can_list_secrets(namespace, name)}
+    assert readers == ({"lab-superlink"} if tasks else set())
+    assert ("can read all of this namespace, the CA's key too" in ready) == bool(readers)
+
+
+def can_list_secrets(namespace: Namespace, account: str) -> bool:
+    secrets = f"/api/v1/namespaces/{namespace.name}/secrets"
+    user = {"Impersonate-User": f"system:serviceaccount:{namespace.name}:{account}"}
+    answers = [
+        namespace.cluster.request("GET", path, None, user)[0]
+        for path in (secrets, *(f"{secrets}/{name}" for name in SECRETS))
+    ]
+    assert set(answers[1:]) == {403}, "none may be read by its name"
+    return answers[0] == 200
+
+
 def test_no_key_is_told_to_anyone(namespace: Namespace, operator: OperatorProcess) -> None:
     namespace.apply(secure())
     namespace.wait_until_ready("lab")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import secrets
 import shutil
 import subprocess
 import sys
@@ -27,7 +28,8 @@ ADDRESS = "10.77.0.1"
 _PODS = "10.88.77.0/24"
 _SERVICES = "10.96.0.0/16"
 _NAME_SERVER = "10.96.0.10"
-_NAME_SERVER_PORT = 5300
+# As in other clusters: policies name the port of the server, not that of its Service.
+_NAME_SERVER_PORT = 53
 
 _SOCKET = "/run/containerd/containerd.sock"
 _START_SECONDS = 60.0
@@ -114,6 +116,25 @@ class Node:
         )
         if status != 200:
             raise RuntimeError(f"{resource} is not advertised: {answer}")
+
+    def add_volume(self, storage_class: str) -> None:
+        """A volume on this node for one claim of the class."""
+        name = f"volume-{secrets.token_hex(4)}"
+        folder = self._folder / "lib" / name  # where the kubelet has /var/lib
+        folder.mkdir()
+        folder.chmod(0o777)
+        volume = {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": name},
+            "spec": {
+                "capacity": {"storage": "1Gi"},
+                "accessModes": ["ReadWriteOnce"],
+                "storageClassName": storage_class,
+                "hostPath": {"path": f"/var/lib/{name}"},
+            },
+        }
+        self.cluster.kubectl("create", "-f", "-", input=json.dumps(volume))
 
     def logs(self) -> str:
         return self._group.log_tails()

@@ -21,6 +21,7 @@ from ..render.metadata import MANAGER
 from ..status.admissions import Admissions
 from ..status.observed import Federation
 from ..status.outline import Outline
+from ..status.stranded import find_stranded, patience_left
 from ..status.summary import Fault, Observation, refuse, summarize
 from .caches import Caches, Key
 from .children import Children, Outcome
@@ -30,6 +31,7 @@ from .given import Elsewhere
 from .keys import KeyKeeper
 from .maker import Maker
 from .safe import Safe, TrustFault
+from .stranded import pods_of, start_again
 from .tasks import clear_away, left_over
 from .transitions import Transition, progress_only, transitions
 from .trust import Keeper, Trusted
@@ -231,7 +233,22 @@ class Reconciler:
             self._connections.forget(key)
         again = [summary.recheck, upgrade.recheck, admissions.again]
         again += [trusted.recheck] if trusted else []
+        if summary.superlink_available and not upgrade.outline.keeps_state:
+            again.append(await self._help_stranded(key, federation, summary.status))
         return min((each for each in again if each is not None), default=None)
+
+    async def _help_stranded(
+        self, key: Key, federation: Federation, status: FederationStatus
+    ) -> float | None:
+        """Start SuperNodes again that will not connect by themselves; when to look again."""
+        connected, now = self._connections.get(key).count, self._clock()
+        if connected is None or connected >= status.desired_supernodes:
+            return None
+        if (left := patience_left(status, now)) > 0:
+            return left
+        stranded = find_stranded(await pods_of(self._client, key), connected, now)
+        await self._tell(federation, await start_again(self._client, stranded.pods))
+        return stranded.again
 
     def _postponement(
         self, key: Key, previous: FederationStatus, status: FederationStatus, outcome: Outcome

@@ -22,8 +22,8 @@ def left_over(pods: Iterable[Pod], outline: Outline | None) -> list[Pod]:
 async def clear_away(client: Client, tasks: Iterable[Pod]) -> None:
     for task in tasks:
         # The Secret first: as long as the pod is there, it will be tried again.
-        await _delete(client, SECRET, task.namespace, secret_of(task.name), None)
-        await _delete(client, POD, task.namespace, task.name, task.uid)
+        await delete(client, SECRET, task.namespace, secret_of(task.name), None)
+        await delete(client, POD, task.namespace, task.name, task.uid)
 
 
 def _is_looked_after(task: Pod, outline: Outline) -> bool:
@@ -38,9 +38,10 @@ def _is_looked_after(task: Pod, outline: Outline) -> bool:
     )
 
 
-async def _delete(
+async def delete(
     client: Client, resource: Resource, namespace: str, name: str, uid: str | None
 ) -> None:
+    """Delete what is there; that it is not is as good."""
     try:
         await client.delete(resource, namespace, name, uid, "Background")
     except ApiError as error:

@@ -59,6 +59,13 @@ def render(federation: Federation, facts: Facts) -> Plan:
     nodes = [each for objects in pools for each in objects if _runs(federation, each)]
     notices = [*releases.notices, *_notices(federation)]
     notices += [each for one in launching for each in one.notices()]
+    if not federation.spec.insecure:
+        # Kubernetes knows no rights to some Secrets of a namespace.
+        notices += [
+            f"{each.tasks.where}.executor: kubernetes needs a right to list Secrets, so the "
+            "SuperExec can read all of this namespace, the CA's key too"
+            for each in launching
+        ]
     notices += network_notices(federation, releases)
     # Policies first: no pod is to run before it is shut off.
     policies = network_policies(federation, facts, releases)

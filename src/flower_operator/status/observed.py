@@ -209,6 +209,7 @@ class _PodMetadata(Struct, rename="camel"):
     uid: str = ""
     namespace: str = ""
     resource_version: str = ""
+    creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
     labels: _PodLabels = msgspec.field(default_factory=_PodLabels)
     annotations: _PodAnnotations = msgspec.field(default_factory=_PodAnnotations)

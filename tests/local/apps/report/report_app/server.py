@@ -16,11 +16,11 @@ def main(grid: Grid, context: Context) -> None:
     config = context.run_config
     if config["fail"]:
         raise RuntimeError("told to fail")
-    while len(list(grid.get_node_ids())) < int(config["nodes"]):
-        time.sleep(0.2)
     model = np.zeros(3)
     reports: dict[str, object] = {}
     for number in range(int(config["rounds"])):
+        while len(list(grid.get_node_ids())) < int(config["nodes"]):
+            time.sleep(0.2)
         content = RecordDict(
             {
                 "model": ArrayRecord([model]),
@@ -33,7 +33,7 @@ def main(grid: Grid, context: Context) -> None:
         ]
         answers = [answer for answer in grid.send_and_receive(questions) if answer.has_content()]
         models = [answer.content["model"].to_numpy_ndarrays()[0] for answer in answers]
-        model = np.mean(models, axis=0)
+        model = np.mean(models, axis=0) if models else model
         for answer in answers:
             text = str(answer.content["report"]["node-config"])
             reports[text] = json.loads(text)

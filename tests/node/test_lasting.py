@@ -1,0 +1,95 @@
+"""Runs that outlive their SuperLink: a claim keeps what it knows."""
+
+from pathlib import Path
+from typing import Any
+
+from flower_operator.flower.releases import Release
+from tests.cluster.federations import Namespace
+from tests.harness.node import Node
+from tests.harness.waiting import wait_for
+from tests.local.machine import federation
+from tests.node.conftest import RELEASES
+from tests.node.flight import COMPLETED, Flight, delete_pod
+
+Document = dict[str, Any]
+
+STORAGE_CLASS = "of-the-node"
+PERSISTENCE = {"size": "1Gi", "storageClassName": STORAGE_CLASS}
+
+
+def lasting(node: Node, release: Release, **superlink: Any) -> Document:
+    node.add_volume(STORAGE_CLASS)
+    name = f"fed-1-{release.minor}"
+    document = federation(name, str(release), "process", persistence=PERSISTENCE, **superlink)
+    document["spec"]["insecure"] = False
+    return document
+
+
+def test_a_run_outlives_the_superlink_s_container(
+    node: Node, namespace: Namespace, tmp_path: Path
+) -> None:
+    documents = {release: lasting(node, release) for release in RELEASES}
+    flight = Flight(namespace, tmp_path, documents, pause=20.0)
+    for name in flight.apps:
+        flight.wait_until_training(name)
+        end = ["exec", "--namespace", namespace.name, f"{name}-superlink-0"]
+        end += ["--container", "superlink", "--", "python", "-c", "import os; os.kill(1, 15)"]
+        namespace.cluster.kubectl(*end)
+        wait_until_restarted(namespace, f"{name}-superlink-0")
+    flight.wait_until(COMPLETED)
+
+
+def test_a_run_whose_apps_are_pods_outlives_all_of_the_superlink(
+    node: Node, namespace: Namespace, tmp_path: Path
+) -> None:
+    release = RELEASES[-1]
+    document = lasting(node, release, executor="kubernetes")
+    flight = Flight(namespace, tmp_path, {release: document}, rounds=4, pause=20.0)
+    [name] = flight.apps
+    first = uid(namespace, f"{name}-superlink-0")
+    flight.wait_until_training(name)
+    delete_pod(namespace, f"{name}-superlink-0")
+    second = wait_for_another(namespace, f"{name}-superlink-0", first)
+
+    # A certificate for one more name is made at once, and served by another pod.
+    flight.wait_until_training(name)
+    document["spec"]["tls"] = {"subjectAltNames": ["fed.example.test"]}
+    namespace.apply(document)
+    wait_for_another(namespace, f"{name}-superlink-0", second)
+    flight.wait_until(COMPLETED)
+    flight.wait_until_ready()
+
+
+def wait_until_restarted(namespace: Namespace, pod: str) -> None:
+    """Until its SuperLink, and nothing else in it, has been started again and is ready."""
+
+    def state() -> dict[str, tuple[int, bool]]:
+        statuses = pod_of(namespace, pod)["status"]["containerStatuses"]
+        return {each["name"]: (each["restartCount"], each["ready"]) for each in statuses}
+
+    back = {"superlink": (1, True), "superexec-serverapp": (0, True)}
+    wait_for(lambda: state() == back, lambda: f"{pod}: {state()}", timeout=120)
+
+
+def wait_for_another(namespace: Namespace, pod: str, before: str) -> str:
+    """Until a pod of that name is ready which is not the one before; its uid."""
+
+    def found() -> str | None:
+        body = pod_of(namespace, pod)
+        conditions = body.get("status", {}).get("conditions", [])
+        ready = any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+        own: str | None = body.get("metadata", {}).get("uid")
+        return own if ready and own != before else None
+
+    return wait_for(found, f"no other {pod} gets ready", timeout=180)
+
+
+def uid(namespace: Namespace, pod: str) -> str:
+    own: str = pod_of(namespace, pod)["metadata"]["uid"]
+    return own
+
+
+def pod_of(namespace: Namespace, name: str) -> Document:
+    path = f"/api/v1/namespaces/{namespace.name}/pods/{name}"
+    body: Document = namespace.cluster.request("GET", path)[1]
+    return body
