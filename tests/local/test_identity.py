@@ -20,11 +20,11 @@ from flower_operator.flower.releases import parse_release
 from flower_operator.local.process import Process
 from flower_operator.local.state import Desired, ProcessStatus, Record, Status
 from flower_operator.local.superlink import connect
-from flower_operator.local.supervisor import MISSED_SECONDS, Managed, Supervisor
+from flower_operator.local.supervisor import Managed, Supervisor
 from flower_operator.local.trust import renew_trust
 from flower_operator.runs.environments import environment
 from flower_operator.trust.certificates import make_key_pair
-from flower_operator.trust.keys import Enrolment
+from flower_operator.trust.keys import MISSED_SECONDS, Enrolment
 from tests.harness.ports import free_port
 from tests.harness.processes import ProcessGroup
 from tests.harness.records import make_older

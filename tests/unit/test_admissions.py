@@ -8,7 +8,7 @@ import pytest
 from flower_operator.status import observed
 from flower_operator.status.admissions import HANG_SECONDS, Admissions, admissions_of, names_of
 from flower_operator.status.observed import Pod
-from flower_operator.trust.keys import Enrolment, Keyring
+from flower_operator.trust.keys import MISSED_SECONDS, Enrolment, Keyring
 from tests.unit.federations import Document
 
 RING = Keyring(
@@ -43,6 +43,7 @@ def pod(
     answer = {
         "metadata": {
             "name": f"fed-{ordinal or aim or node}",
+            "creationTimestamp": "2026-01-01T00:00:00Z",
             "namespace": "team",
             "uid": "uid",
             "labels": labels,
@@ -71,9 +72,11 @@ def running(*, ended: str = "") -> list[Document]:
     return [status]
 
 
-def look(*pods: Pod, now: float = START, hang: Any = (), **known: frozenset[str]) -> Admissions:
+def look(
+    *pods: Pod, now: float = START, hang: Any = (), busy: bool = False, **known: frozenset[str]
+) -> Admissions:
     enrolment = Enrolment(**{"registered": KNOWN, **known})
-    return admissions_of(pods, {"north": RING}, enrolment, "", hang, now)
+    return admissions_of(pods, {"north": RING}, enrolment, "", hang, now, busy=busy)
 
 
 @pytest.mark.parametrize(
@@ -94,6 +97,12 @@ def test_a_pod_waits_for_its_predecessor_to_be_missed() -> None:
     found = look(held, online=frozenset({"key of 1"}))
     assert found.admitted == ()
     assert "predecessor" in found.waiting[held.name]
+
+
+def test_a_run_misses_a_supernode_before_it_is_back() -> None:
+    held = pod("0", gated=True)
+    assert look(held, busy=True, now=START + 1) == Admissions(again=MISSED_SECONDS - 1)
+    assert look(held, busy=True, now=START + MISSED_SECONDS).admitted == (held,)
 
 
 def test_a_pod_waits_while_the_superlink_cannot_be_asked() -> None:

@@ -1,17 +1,10 @@
 """The SuperLink of a Federation that runs here: asked what it knows, told whom to let in."""
 
 import asyncio
-import contextlib
 from pathlib import Path
 
-from ..control import (
-    AlreadyRegistered,
-    ControlClient,
-    ControlError,
-    KeyRetired,
-    UnknownNode,
-)
-from ..trust.keys import Enrolment, Registrations, enrolment_of, registrations
+from ..control import ControlClient, ControlError, enrolling
+from ..trust.keys import Enrolment, enrolment_of
 from .keys import Known
 from .state import Desired
 
@@ -28,13 +21,8 @@ def connect(desired: Desired) -> ControlClient:
 async def enrol(desired: Desired, client: ControlClient) -> Enrolment:
     """Register the keys that are missing and unregister those that are retired; what is then
     known. Nobody runs any more who was started with a retired key."""
-    nodes = await client.nodes()
-    rings = tuple((pool, ring, True) for pool, ring in desired.keyrings.items())
-    plan = registrations(rings, nodes)
-    if plan != Registrations():
-        await _carry_out(plan, client)
-        nodes = await client.nodes()
-    return enrolment_of(nodes)
+    roster = tuple((pool, ring, True) for pool, ring in desired.keyrings.items())
+    return enrolment_of(await enrolling.enrol(client, roster))
 
 
 def ask(desired: Desired) -> Known:
@@ -52,13 +40,3 @@ def ask(desired: Desired) -> Known:
         return asyncio.run(both())
     except (ControlError, OSError):
         return Known()
-
-
-async def _carry_out(plan: Registrations, client: ControlClient) -> None:
-    # Someone else may have been faster: the next look tells.
-    for key, name in plan.register:
-        with contextlib.suppress(AlreadyRegistered, KeyRetired):
-            await client.register(key.encode(), name)
-    for node_id in plan.unregister:
-        with contextlib.suppress(UnknownNode):
-            await client.unregister(node_id)

@@ -17,7 +17,7 @@ from collections.abc import Collection, Coroutine, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..trust.keys import Enrolment
+from ..trust.keys import MISSED_SECONDS, Enrolment
 from .process import Process
 from .reasons import explain, explain_absence, explain_key
 from .state import Desired, ProcessStatus, Record, Status
@@ -33,9 +33,6 @@ STABLE_SECONDS = 20.0
 """A process that stayed up this long has recovered from earlier crashes."""
 FAILING = 3
 """Crashes in a row after which a process counts as failing."""
-MISSED_SECONDS = 5.0
-"""A ServerApp looks every three seconds whether a SuperNode that owes it an answer is there. One
-that is back sooner, under the same key, is waited for in vain: it knows of no debt."""
 TAIL_LINES = 40
 TAIL_BYTES = 16 << 10
 LOOK_SECONDS = 3.0

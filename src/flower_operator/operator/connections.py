@@ -6,17 +6,13 @@ import itertools
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from ..flower.dialects import Dialect, dialect_of
 from ..flower.releases import parse_release
 from ..status.outline import Outline
 from ..status.summary import Connected
-from ..trust.keys import Registrations, Roster, own_enrolment, registrations
+from ..trust.keys import Roster, own_enrolment
 from .caches import Key
-
-if TYPE_CHECKING:
-    from ..control import ControlClient
 
 SOON = 2.0
 """Seconds between questions while SuperNodes are missing."""
@@ -159,33 +155,17 @@ class Connections:
 
 async def _answer_of(asked: _Asked) -> Connected:
     from ..control import ControlClient
+    from ..control.enrolling import enrol
 
     client = ControlClient(asked.dialect, asked.address, TIMEOUT, asked.roots)
     try:
-        nodes = await client.nodes()
-        if asked.roster and await _enrol(client, registrations(asked.roster, nodes)):
-            nodes = await client.nodes()
-        busy = None
+        busy, nodes = None, await enrol(client, asked.roster)
         # What has certificates may be restarted for new ones at any time, and waits for runs.
         if asked.roots is not None or asked.closely:
             busy = any(run.active for run in await client.runs())
-        return Connected(
-            sum(node.online for node in nodes),
-            busy=busy,
-            enrolment=own_enrolment(asked.roster, nodes) if asked.roster else None,
-        )
+        if not asked.roster:
+            return Connected(sum(node.online for node in nodes), busy=busy)
+        known = own_enrolment(asked.roster, nodes)
+        return Connected(len(known.online), busy=busy, enrolment=known)
     finally:
         await client.close()
-
-
-async def _enrol(client: "ControlClient", wanted: Registrations) -> bool:
-    """Whether there was anything to do. What has been done by someone else meanwhile is done."""
-    from ..control import AlreadyRegistered, KeyRetired, UnknownNode
-
-    for key, name in wanted.register:
-        with suppress(AlreadyRegistered, KeyRetired):
-            await client.register(key.encode(), name)
-    for node_id in wanted.unregister:
-        with suppress(UnknownNode):
-            await client.unregister(node_id)
-    return wanted != Registrations()

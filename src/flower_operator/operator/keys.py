@@ -103,6 +103,7 @@ class KeyKeeper:
             connected.why_not,
             [pool.name for pool in outline.pools if pool.hangs],
             self._clock().timestamp(),
+            busy=bool(connected.busy),
         )
 
     async def admit(self, admissions: Admissions) -> None:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from ..trust.keys import Enrolment, Keyring
+from ..trust.keys import MISSED_SECONDS, Enrolment, Keyring
 from .observed import Pod
 
 # A SuperLink takes a SuperNode that said no good-bye to be there for a minute and a bit.
@@ -32,9 +32,12 @@ def admissions_of(
     why_not: str,
     hang: Iterable[str],
     now: float,
+    *,
+    busy: bool = False,
 ) -> Admissions:
     """`enrolment`: what the SuperLink knows, None if it cannot be asked, and `why_not`; `hang`:
-    the pools whose release hangs when it is refused."""
+    the pools whose release hangs when it is refused; `busy`: a run is under way, which has to
+    miss a SuperNode before that is back."""
     keys = {
         pod: rings[pod.pool].keys.get(pod.key, "") for pod in pods if pod.key and pod.pool in rings
     }
@@ -47,15 +50,22 @@ def admissions_of(
         for pod, key in keys.items()
         if pod.started and pod.pool in patient and enrolment.admits(key)
     }
+    # A pod is made when the one before it is gone.
+    missed = {
+        pod: pod.created + (MISSED_SECONDS if busy else 0.0) - now
+        for pod, key in keys.items()
+        if pod.is_held and enrolment.admits(key)
+    }
+    turns = [*ends.values(), *missed.values()]
     return Admissions(
-        admitted=tuple(pod for pod, key in keys.items() if pod.is_held and enrolment.admits(key)),
+        admitted=tuple(pod for pod, left in missed.items() if left <= 0),
         hanging=tuple(pod for pod, end in ends.items() if end <= 0),
         waiting={
             pod.name: words
             for pod, key in keys.items()
             if (words := _waits_for(pod, key, enrolment))
         },
-        again=min((end for end in ends.values() if end > 0), default=None),
+        again=min((each for each in turns if each > 0), default=None),
     )
 
 

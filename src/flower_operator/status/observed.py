@@ -6,7 +6,7 @@ import msgspec
 
 from ..render.metadata import CLIENTAPP, PREFIX, SERVERAPP
 from ..render.secrets import AUTHORITY, CERTIFICATE, GATE, KEYS
-from .troubles import PodStatus, Trouble, running_since, troubles_of
+from .troubles import PodStatus, Trouble, running_since, seconds_of, troubles_of
 
 Struct = msgspec.Struct
 
@@ -182,8 +182,10 @@ class Pod(Struct, frozen=True):
     """Which of its pool's keys is its own, where SuperNodes have keys."""
     gates: tuple[str, ...] = ()
     """What holds it back from being scheduled."""
+    created: float = 0.0
+    """Since when there is a pod with a key, as seconds of the epoch."""
     started: float | None = None
-    """Since when its SuperNode runs, if that has a key, as seconds of the epoch."""
+    """Since when its SuperNode runs."""
     has_run: bool = True
     """Whether any of its containers was ever started."""
 
@@ -419,6 +421,7 @@ def pod_of(form: PodForm) -> Pod | None:
         index=labels.index,
         key=(labels.ordinal or form.spec.node) if keyed else "",
         gates=gates if keyed else (),
+        created=seconds_of(metadata.creation_timestamp) if keyed else 0.0,
         started=running_since(form.status, "supernode") if keyed else None,
         has_run=task or form.status.has_run,
     )

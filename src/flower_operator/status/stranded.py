@@ -12,6 +12,7 @@ from datetime import datetime
 from ..api.types import FederationStatus
 from .observed import PodForm
 from .summary import SUPERLINK_AVAILABLE
+from .troubles import running_since, seconds_of
 
 PATIENCE = 60.0
 """Seconds that SuperNodes have for connecting; Flower waits up to 20 between two attempts."""
@@ -27,7 +28,7 @@ class Stranded:
 def patience_left(status: FederationStatus, now: datetime) -> float:
     """For how long to wait for SuperNodes of a SuperLink that has just become available."""
     (found,) = (each for each in status.conditions if each.type == SUPERLINK_AVAILABLE)
-    return _seconds(found.last_transition_time) + PATIENCE - now.timestamp()
+    return seconds_of(found.last_transition_time) + PATIENCE - now.timestamp()
 
 
 def find_stranded(pods: Iterable[PodForm], connected: int, now: datetime) -> Stranded:
@@ -35,7 +36,7 @@ def find_stranded(pods: Iterable[PodForm], connected: int, now: datetime) -> Str
     than are connected: those that have seen the SuperLink before it lost its memory."""
     staying = [pod for pod in pods if not pod.metadata.deletion_timestamp]
     lost = max((time for pod in staying if (time := _memory_lost(pod))), default=None)
-    nodes = [(pod, time) for pod in staying if (time := _started(pod, "supernode"))]
+    nodes = [(pod, time) for pod in staying if (time := running_since(pod.status, "supernode"))]
     left = [started + PATIENCE - now.timestamp() for _, started in nodes]
     if lost is None or sum(seconds <= 0 for seconds in left) <= connected:
         return Stranded(again=min((seconds for seconds in left if seconds > 0), default=None))
@@ -47,19 +48,7 @@ def _memory_lost(pod: PodForm) -> float | None:
     SuperNodes that were made with its pod wait for it, and have seen no other."""
     for each in pod.status.container_statuses or ():
         if each.name == "superlink" and each.restart_count:
-            return _started(pod, "superlink")
+            return running_since(pod.status, "superlink")
         if each.name == "superlink" and pod.metadata.creation_timestamp:
-            return _seconds(pod.metadata.creation_timestamp)
+            return seconds_of(pod.metadata.creation_timestamp)
     return None
-
-
-def _started(pod: PodForm, container: str) -> float | None:
-    """When this container of the pod started, if it has one that runs."""
-    for each in pod.status.container_statuses or ():
-        if each.name == container and each.state.running and each.state.running.started_at:
-            return _seconds(each.state.running.started_at)
-    return None
-
-
-def _seconds(time: str) -> float:
-    return datetime.fromisoformat(time).timestamp()

@@ -109,7 +109,7 @@ def running_since(pod: PodStatus, container: str) -> float | None:
     """As seconds of the epoch; None while it does not run."""
     for each in pod.container_statuses or ():
         if each.name == container and each.state.running and each.state.running.started_at:
-            return _seconds(each.state.running.started_at)
+            return seconds_of(each.state.running.started_at)
     return None
 
 
@@ -148,8 +148,9 @@ def _steady_at(container: _ContainerStatus) -> float | None:
     if not running or not running.started_at:
         return None
     wait = min(FIRST_BACKOFF * 2.0 ** min(container.restart_count, 10), LONGEST_BACKOFF)
-    return _seconds(running.started_at) + wait
+    return seconds_of(running.started_at) + wait
 
 
-def _seconds(time: str) -> float:
-    return datetime.fromisoformat(time).timestamp()
+def seconds_of(time: str | None) -> float:
+    """Of the epoch, a time that the API server tells."""
+    return datetime.fromisoformat(time).timestamp() if time else 0.0

@@ -27,6 +27,9 @@ from .records import (
 )
 
 KEY_LIFE = timedelta(days=365)
+MISSED_SECONDS = 5.0
+"""A ServerApp looks every three seconds whether a SuperNode that owes it an answer is there. One
+that is back sooner, under the same key, is waited for in vain: it knows of no debt."""
 MOST_KEYS = 1000
 """In one keyring: a Secret holds a mebibyte."""
 
