@@ -121,6 +121,19 @@ def test_supernodes_wait_for_their_keys_and_lose_them_for_ever(
             wait_until(lambda: "1" in site.keys and not site.held(), lambda: site.said())
             assert site.keys["1"] != before["1"]
 
+            # Keys that are lost let nobody in any more.
+            lost = site.keys
+            path = f"/api/v1/namespaces/{room.name}/secrets/lab-supernode-default-keys"
+            assert plane.request("DELETE", path)[0] == 200
+            wait_until(
+                lambda: (
+                    sorted(node.status for node in site.nodes())
+                    == ["registered"] * 2 + ["unregistered"] * 3
+                ),
+                lambda: f"{site.nodes()}; {site.said()}",
+            )
+            assert not set(lost.values()) & set(site.keys.values())
+
 
 def test_a_pod_waits_until_its_predecessor_is_missed(plane: ControlPlane, room: Namespace) -> None:
     with ProcessGroup() as group:

@@ -103,6 +103,11 @@ class Connections:
         else:
             known.wanted, known.closely = wanted, closely
 
+    def roster(self, key: Key) -> Roster:
+        """The keys that this SuperLink was last told of."""
+        asked = self._asked.get(key)
+        return asked.roster if asked else ()
+
     def forget(self, key: Key) -> None:
         self._asked.pop(key, None)
 

@@ -22,6 +22,7 @@ from ..trust.keys import (
     decide_keys,
     keyring_name,
     read_keyring,
+    with_retired,
 )
 from ..trust.layout import Files
 from ..trust.records import Unreadable
@@ -65,9 +66,11 @@ class KeyKeeper:
         workloads: Mapping[Identity, Workload],
         pods: Collection[Pod],
         connected: Connected,
+        before: Roster,
     ) -> Keyed:
-        """See to it that every SuperNode has a key. Raises TrustFault."""
-        now = self._clock()
+        """See to it that every SuperNode has a key. `before`: what the SuperLink was told of, for
+        a keyring that was lost. Raises TrustFault."""
+        now, told_of = self._clock(), {pool: ring for pool, ring, _ in before}
         roster, told, turns = [], [], []
         for pool in outline.pools:
             workload = workloads.get((pool.kind, pool.workload))
@@ -83,7 +86,8 @@ class KeyKeeper:
                 max_wait=outline.max_wait,
             )
             if decision.step is not Step.KEEP:
-                files = await self._change(federation, name, files, decision, now)
+                lost = told_of.get(pool.name) if decision.anew else None
+                files = await self._change(federation, name, files, decision, lost)
                 told.append(transition_of(decision))
             elif decision.again:
                 turns.append((decision.again - now).total_seconds())
@@ -118,10 +122,17 @@ class KeyKeeper:
             )
 
     async def _change(
-        self, federation: Federation, name: str, files: Files, decision: KeyDecision, now: datetime
+        self,
+        federation: Federation,
+        name: str,
+        files: Files,
+        decision: KeyDecision,
+        lost: Keyring | None,
     ) -> Files:
         pairs = await self._maker.make_pairs(decision.make)
-        files = changed_keyring(files, decision, pairs, now)
+        files = changed_keyring(files, decision, pairs, self._clock())
+        if lost:
+            files = with_retired(files, [*lost.keys.values(), *lost.retired])
         await self._safe.write(federation, name, files, secret=True)
         return files
 

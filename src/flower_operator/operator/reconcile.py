@@ -149,7 +149,8 @@ class Reconciler:
         pods = self._caches.pods.group(key)
         # SuperNodes that are held back keep their keys.
         present = self._decide_upgrade(key, federation, outline, trusted.identities).outline
-        keyed = await self._key_keeper.care(federation, present, workloads, pods, connected)
+        before = self._connections.roster(key)
+        keyed = await self._key_keeper.care(federation, present, workloads, pods, connected, before)
         return trusted.with_keys(keyed)
 
     def _decide_upgrade(
