@@ -94,5 +94,6 @@ def uid(namespace: Namespace, pod: str) -> str:
 
 def pod_of(namespace: Namespace, name: str) -> Document:
     path = f"/api/v1/namespaces/{namespace.name}/pods/{name}"
-    body: Document = namespace.cluster.request("GET", path)[1]
+    status, answer = namespace.cluster.request("GET", path)
+    body: Document = answer if status == 200 else {}  # there is none for a moment
     return body
