@@ -377,7 +377,8 @@ def test_the_operator_may_do_what_is_listed_and_no_more(plane: ControlPlane) -> 
         for verb, group, resource in [
             ("deletecollection", "", "secrets"),
             ("create", "", "pods"),
-            ("patch", "", "pods"),
+            ("update", "", "pods"),
+            ("patch", "", "pods/ephemeralcontainers"),
             ("get", "", "pods/log"),
             ("create", "", "pods/exec"),
             ("update", "flwr.exalsius.ai", "federations"),
