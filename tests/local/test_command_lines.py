@@ -12,11 +12,6 @@ import pytest
 import yaml
 
 from flower_operator.api.manifest import parse
-from flower_operator.flower.commands import (
-    ServerCertificate,
-    superlink_arguments,
-    supernode_arguments,
-)
 from flower_operator.flower.dialects import Api, Dialect, dialect_of
 from flower_operator.flower.releases import Release
 from flower_operator.local.expansion import expand
@@ -107,7 +102,6 @@ def complain(release: Release, line: dict[str, Any], answer: dict[str, Any]) -> 
 
 
 def command_lines(release: Release, dialect: Dialect) -> Iterator[dict[str, Any]]:
-    yield from authenticated_lines(dialect)
     seen = set()
     for document in variations(release):
         with pytest.MonkeyPatch.context() as patch:
@@ -123,49 +117,11 @@ def command_lines(release: Release, dialect: Dialect) -> Iterator[dict[str, Any]
                 "insecure": document["spec"]["insecure"],
                 "launches_pods": executors[pool] == "kubernetes",
                 "persistent": "persistence" in document["spec"]["superlink"],
-                "authenticated": False,
+                "authenticated": "supernodeAuth" in document["spec"],
             }
             if (key := json.dumps(line)) not in seen:
                 seen.add(key)
                 yield line
-
-
-def authenticated_lines(dialect: Dialect) -> Iterator[dict[str, Any]]:
-    """SuperNodes that show keys, which no example asks for."""
-    secret = "/etc/flower/superexec/secret"
-    tls, own = (
-        ServerCertificate(f"{folder}/ca.crt", f"{folder}/tls.crt", f"{folder}/tls.key")
-        for folder in ("/etc/flower/tls", "/etc/flower/supernode-tls")
-    )
-    lines = {
-        "superlink": superlink_arguments(
-            dialect,
-            "process",
-            runtime_exposed=False,
-            tls=tls,
-            node_authentication=True,
-            superexec_secret=secret,
-        ),
-        "supernode": supernode_arguments(
-            dialect,
-            "process",
-            superlink="keys-superlink.default.svc:9092",
-            root_certificates="/etc/flower/ca/ca.crt",
-            private_key="/etc/flower/key",
-            tls=own,
-            superexec_secret=secret,
-        ),
-    }
-    for container, arguments in lines.items():
-        yield {
-            "container": container,
-            "arguments": arguments,
-            "isolation": "process",
-            "insecure": False,
-            "launches_pods": False,
-            "persistent": False,
-            "authenticated": True,
-        }
 
 
 def variations(release: Release) -> Iterator[dict[str, Any]]:
@@ -180,6 +136,8 @@ def variations(release: Release) -> Iterator[dict[str, Any]]:
                 spec["superlink"]["superexecImage"] = superexec
                 for pool in spec["supernodes"]["pools"]:
                     pool.setdefault("images", {})["superexecClientApp"] = superexec
+                if insecure:
+                    spec.pop("supernodeAuth", None)
                 leave_possible_executors(spec, release)
                 yield copy
 
