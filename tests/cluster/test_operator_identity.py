@@ -1,6 +1,7 @@
 """Keys of SuperNodes: made and registered by the operator, at a real SuperLink."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -72,6 +73,13 @@ class Site:
 
         return asyncio.run(ask())
 
+    def wait_for_statuses(self, **wanted: int) -> None:
+        """Until the SuperLink knows so many SuperNodes of each status, and no others."""
+        wait_until(
+            lambda: Counter(node.status for node in self.nodes()) == wanted,
+            lambda: f"{self.nodes()}; {self.said()}",
+        )
+
     def said(self) -> str:
         return str(condition(self.room.federation("lab"), "Ready"))
 
@@ -112,10 +120,7 @@ def test_supernodes_wait_for_their_keys_and_lose_them_for_ever(
 
             before = site.keys
             room.apply(authenticated("StatefulSet", "1.41.0", 1))
-            wait_until(
-                lambda: sorted(node.status for node in site.nodes()) == ["online", "unregistered"],
-                lambda: f"{site.nodes()}",
-            )
+            site.wait_for_statuses(online=1, unregistered=1)
             assert site.keys == {"0": before["0"]}
             room.apply(authenticated("StatefulSet", "1.41.0", 2))
             wait_until(lambda: "1" in site.keys and not site.held(), lambda: site.said())
@@ -125,14 +130,15 @@ def test_supernodes_wait_for_their_keys_and_lose_them_for_ever(
             lost = site.keys
             path = f"/api/v1/namespaces/{room.name}/secrets/lab-supernode-default-keys"
             assert plane.request("DELETE", path)[0] == 200
-            wait_until(
-                lambda: (
-                    sorted(node.status for node in site.nodes())
-                    == ["registered"] * 2 + ["unregistered"] * 3
-                ),
-                lambda: f"{site.nodes()}; {site.said()}",
-            )
+            site.wait_for_statuses(registered=2, unregistered=3)
             assert not set(lost.values()) & set(site.keys.values())
+
+            # Nor do those of a pool that is gone.
+            other = authenticated("StatefulSet", "1.41.0", 2)
+            other["spec"]["supernodes"]["pools"][0]["name"] = "other"
+            room.apply(other)
+            site.wait_for_statuses(registered=2, unregistered=5)
+            wait_until(lambda: not site.keys, "the keys stay")
 
 
 def test_a_pod_waits_until_its_predecessor_is_missed(plane: ControlPlane, room: Namespace) -> None:

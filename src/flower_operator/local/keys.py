@@ -13,6 +13,7 @@ from ..trust.keys import (
     changed_keyring,
     decide_keys,
     keyring_name,
+    pool_of,
     read_keyring,
     with_retired,
 )
@@ -71,9 +72,9 @@ def renew_keys(
 
 
 def _stored_pools(folder: Path, federation: str) -> Iterator[str]:
-    before, _, after = keyring_name(federation, "*").partition("*")
-    for path in trust_folder(folder).glob(f"{before}*{after}"):
-        yield path.name.removeprefix(before).removesuffix(after)
+    for path in trust_folder(folder).glob("*"):
+        if pool := pool_of(federation, path.name):
+            yield pool
 
 
 def _settled(

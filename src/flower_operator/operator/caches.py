@@ -96,6 +96,7 @@ class Caches:
                 namespaces=namespaces,
                 select=TRUSTED,
                 calm=CALM_SECONDS,
+                index=_federation,
                 changed=self._trust_changed,
             )
             for resource in (SECRET, CONFIG_MAP)
@@ -168,6 +169,10 @@ class Caches:
     def trust(self, kind: str, namespace: str, name: str) -> Trust | None:
         return self._trust[kind].get((namespace, name))
 
+    def secrets(self, key: Key) -> list[str]:
+        """Names of the Secrets with keys and certificates of a Federation."""
+        return [each.metadata.name for each in self._trust[SECRET.kind].group(key)]
+
     def put_trust(self, kind: str, answer: bytes) -> None:
         with self._quietly():
             self._trust[kind].put(answer)
@@ -204,7 +209,7 @@ class Caches:
         """By label: what another controller made has no owner at first."""
         for each in (old, new):
             if each:
-                self._tell((key[0], each.metadata.labels.get(FEDERATION_LABEL, "")))
+                self._tell(_federation(each))
 
     def _child_changed(self, key: Key, old: Existing | None, new: Existing | None) -> None:
         for each in (old, new):
@@ -233,3 +238,7 @@ class Caches:
 def _owner_uid(child: Existing) -> str | None:
     owner = child.metadata.owner
     return owner.uid if owner else None
+
+
+def _federation(trust: Trust) -> Key:
+    return trust.metadata.namespace, trust.metadata.labels.get(FEDERATION_LABEL, "")

@@ -21,6 +21,7 @@ from ..trust.keys import (
     changed_keyring,
     decide_keys,
     keyring_name,
+    pool_of,
     read_keyring,
     with_retired,
 )
@@ -37,6 +38,8 @@ class Keyed:
     """The keys of a Federation's SuperNodes, by pool."""
 
     roster: Roster
+    """Also of pools that are gone, as long as keys of theirs may be registered."""
+    rounds: tuple[tuple[str, str], ...]
     told: tuple[Transition, ...]
     recheck: float | None
     """Seconds until time alone may change it."""
@@ -44,10 +47,6 @@ class Keyed:
     @property
     def rings(self) -> dict[str, Keyring]:
         return {pool: ring for pool, ring, _ in self.roster}
-
-    @property
-    def rounds(self) -> tuple[tuple[str, str], ...]:
-        return tuple((pool, ring.round) for pool, ring, _ in self.roster)
 
 
 class KeyKeeper:
@@ -95,7 +94,9 @@ class KeyKeeper:
             assert ring
             current = workload is not None and workload.settled and workload.keys == ring.round
             roster.append((pool.name, ring, current))
-        return Keyed(tuple(roster), tuple(told), min(turns, default=None))
+        rounds = tuple((pool, ring.round) for pool, ring, _ in roster)
+        roster += await self._retire(federation, outline, connected)
+        return Keyed(tuple(roster), rounds, tuple(told), min(turns, default=None))
 
     def look(
         self, outline: Outline, keyed: Keyed, pods: Iterable[Pod], connected: Connected
@@ -120,6 +121,27 @@ class KeyKeeper:
             await _unless_gone(
                 self._client.delete(POD, pod.namespace, pod.name, pod.uid, "Background")
             )
+
+    async def _retire(
+        self, federation: Federation, outline: Outline, connected: Connected
+    ) -> list[tuple[str, Keyring, bool]]:
+        """The keyrings of pools that are gone: their keys are unregistered, then they go too."""
+        pools, roster = {pool.name for pool in outline.pools}, []
+        for name in self._safe.names(federation):
+            pool = pool_of(federation.metadata.name, name)
+            files = self._safe.files(federation, name, secret=True)
+            if pool is None or pool in pools or not files:
+                continue
+            decision = decide_keys(files, (), self._clock(), enrolment=connected.enrolment)
+            if decision.step is not Step.KEEP:
+                files = await self._change(federation, name, files, decision, None)
+            ring = read_keyring(files)
+            assert ring
+            if ring.retired:
+                roster.append((pool, ring, True))
+            else:
+                await self._safe.remove(federation, name)
+        return roster
 
     async def _change(
         self,

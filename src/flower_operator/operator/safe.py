@@ -43,6 +43,18 @@ class Safe:
             return {}
         return decode_secret(data) if secret else data
 
+    def names(self, federation: Federation) -> list[str]:
+        """Of all its Secrets."""
+        return self._caches.secrets((federation.metadata.namespace, federation.metadata.name))
+
+    async def remove(self, federation: Federation, name: str) -> None:
+        """Delete a Secret that is this Federation's, if it is there."""
+        namespace = federation.metadata.namespace
+        known = self._caches.trust(SECRET.kind, namespace, name)
+        if known and self.files(federation, name, secret=True):
+            uid = known.metadata.uid
+            await self._client.delete(SECRET, namespace, name, uid, "Background")
+
     async def write(self, federation: Federation, name: str, files: Files, *, secret: bool) -> None:
         """In place of all that it had. Raises TrustFault."""
         metadata, kind = federation.metadata, _kind(secret)

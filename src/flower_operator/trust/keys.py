@@ -104,6 +104,14 @@ def keyring_name(federation: str, pool: str) -> str:
     return f"{pool_name(federation, pool)}-keys"
 
 
+def pool_of(federation: str, keyring: str) -> str | None:
+    """The pool whose keyring has that name; None if it is no keyring."""
+    before, _, after = keyring_name(federation, "*").partition("*")
+    if not keyring.startswith(before) or not keyring.endswith(after):
+        return None
+    return keyring.removeprefix(before).removesuffix(after) or None
+
+
 def read_keyring(files: Files) -> Keyring | None:
     """The stored keyring, or None if there is none; raises Unreadable."""
     if not files:
