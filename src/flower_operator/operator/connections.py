@@ -164,7 +164,8 @@ async def _answer_of(asked: _Asked) -> Connected:
 
     client = ControlClient(asked.dialect, asked.address, TIMEOUT, asked.roots)
     try:
-        busy, nodes = None, await enrol(client, asked.roster)
+        nodes = await (enrol(client, asked.roster) if asked.roster else client.nodes())
+        busy = None
         # What has certificates may be restarted for new ones at any time, and waits for runs.
         if asked.roots is not None or asked.closely:
             busy = any(run.active for run in await client.runs())
