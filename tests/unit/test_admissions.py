@@ -136,8 +136,10 @@ def test_who_hangs_is_replaced_after_a_while_where_releases_hang() -> None:
 
 def test_whose_keys_a_pool_needs() -> None:
     nodes = [pod(None, node="node-a"), pod(None, aim="node-b", gated=True)]
-    assert names_of(2, nodes, "north", RING, changing=True) == {"0", "1"}
-    assert names_of(None, nodes, "north", RING, changing=False) == {"node-a", "node-b"}
-    assert names_of(None, nodes, "south", None, changing=True) == set()
-    assert names_of(None, [], "north", RING, changing=True) == set(RING.keys)
-    assert names_of(None, [], "north", RING, changing=False) == set()
+    assert names_of(2, nodes, "north", RING, expected=None) == {"0", "1"}
+    assert names_of(None, nodes, "north", RING, expected=2) == {"node-a", "node-b"}
+    assert names_of(None, nodes, "south", None, expected=None) == set()
+    assert names_of(None, [], "north", RING, expected=None) == set(RING.keys)
+    assert names_of(None, [], "north", RING, expected=0) == set()
+    # A pod was just deleted, and its DaemonSet does not tell so yet.
+    assert names_of(None, nodes[1:], "north", RING, expected=2) == {*RING.keys, "node-b"}

@@ -172,8 +172,9 @@ def _names(
     except Unreadable:
         ring = None
     replicas = None if outline.suspended else pool.replicas
-    changing = outline.suspended or workload is None or not workload.settled
-    return names_of(replicas, pods, pool.name, ring, changing=changing)
+    settled = workload is not None and workload.settled and not outline.suspended
+    expected = workload.desired if workload and settled else None
+    return names_of(replicas, pods, pool.name, ring, expected=expected)
 
 
 async def _unless_gone(request: Any) -> None:

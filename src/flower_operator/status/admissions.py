@@ -81,11 +81,17 @@ def _waits_for(pod: Pod, key: str, enrolment: Enrolment) -> str:
 
 
 def names_of(
-    replicas: int | None, pods: Iterable[Pod], pool: str, ring: Keyring | None, *, changing: bool
+    replicas: int | None,
+    pods: Iterable[Pod],
+    pool: str,
+    ring: Keyring | None,
+    *,
+    expected: int | None,
 ) -> set[str]:
     """The SuperNodes of a pool that need keys; without `replicas`, those on nodes that have its
-    pods. `changing`: pods come and go, so who has none now may have one soon."""
+    pods. `expected`: how many these are when all are there, None while they come and go. If it
+    is another number, who has none now may have one soon."""
     if replicas is not None:
         return set(map(str, range(replicas)))
     found = {pod.key for pod in pods if pod.pool == pool and pod.key}
-    return found | set(ring.keys if ring and changing else ())
+    return found if len(found) == expected else found | set(ring.keys if ring else ())
