@@ -208,3 +208,17 @@ def test_a_policy_changed_by_hand_is_applied_anew() -> None:
     (action,) = decide(wanted, observe_all(there.values()))
     assert isinstance(action, Update)
     assert (action.wanted.identity, action.generation) == (("NetworkPolicy", "fed-superlink"), 3)
+
+
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        ({}, True),
+        ({"networkPolicy": {"enabled": True}}, False),
+        ({"insecure": False}, False),
+        ({"insecure": False, "networkPolicy": {"enabled": False}}, True),
+    ],
+)
+def test_the_status_says_where_anyone_can_submit_runs(spec: Document, told: bool) -> None:
+    notices = desired_of(federation(document(**spec)))[0].outline.notices
+    assert any("whoever reaches the SuperLink can run code" in each for each in notices) is told

@@ -90,6 +90,16 @@ def network_notices(federation: Federation, releases: Releases) -> list[str]:
     return notices
 
 
+def control_notices(federation: Federation) -> list[str]:
+    """For the status on a cluster: who can submit runs where nothing is shut off."""
+    if is_enabled(federation):
+        return []
+    return [
+        "spec.networkPolicy: not enabled, so whoever reaches the SuperLink can run code in this "
+        "Federation, for Flower has no login"
+    ]
+
+
 def _superlink_policies(federation: Federation, facts: Facts, releases: Releases) -> list[Object]:
     dialect, tasks = releases.superlink_dialect, superlink_tasks(federation)
     metadata = superlink_metadata(federation, facts)

@@ -8,6 +8,7 @@ from ..api.types import Federation, IssuerRef, Mode
 from ..flower.commands import LOOPBACK
 from ..render import Facts, Plan
 from ..render.metadata import namespace_of
+from ..render.network import control_notices
 from ..render.persistence import keeps_state, persistence_notices
 from ..render.secrets import name_notices, superexec_secret, supernode_certificate
 from ..render.superlink import control_address
@@ -94,6 +95,7 @@ def outline_of(federation: Federation, plan: Plan, facts: Facts) -> Outline:
         pools=pools,
         notices=(
             *plan.notices,
+            *control_notices(federation),
             *persistence_notices(federation, plan.releases.superlink_dialect),
             *name_notices(federation),
         ),
