@@ -22,6 +22,7 @@ class Ports:
         """`given`: of an earlier time, `kept` if its processes still listen there; `others`:
         promised to other Federations, whether they listen yet or not."""
         self._taken = set(others)
+        self._untried = random.sample(range(FIRST, LAST), LAST - FIRST)
         self.given = {
             key: port
             for key, port in given.items()
@@ -50,7 +51,8 @@ class Ports:
         self._taken.add(port)
 
     def _free(self) -> int:
-        for port in random.sample(range(FIRST, LAST), LAST - FIRST):
+        while self._untried:
+            port = self._untried.pop()
             if port not in self._taken and is_free(port):
                 return port
         raise PortInUse(f"all ports of {LOOPBACK} from {FIRST} to {LAST} are in use")
