@@ -28,6 +28,8 @@ KUBERNETES = {
     "superexecVolumeMounts": "[]VolumeMount",
     "volumeClaimTemplates": "[]PersistentVolumeClaim",
     "size": "Quantity",
+    "maxConcurrency": "number or share",
+    "maxFailures": "number or share",
     "egress": "[]NetworkPolicyEgressRule",
     "controlFrom": "[]NetworkPolicyPeer",
 }

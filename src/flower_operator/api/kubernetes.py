@@ -23,12 +23,14 @@ QUANTITY = (
     r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))"
     r"(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
 )
+SHARE = r"^((100|[0-9]{1,2})%|[0-9]+)$"
 INT_OR_STRING: Schema = {
     "anyOf": [{"type": "integer"}, {"type": "string"}],
     "x-kubernetes-int-or-string": True,
 }
 LEAVES: dict[str, Schema] = {
     "Quantity": {**INT_OR_STRING, "pattern": QUANTITY},
+    "Share": {**INT_OR_STRING, "pattern": SHARE, "minimum": 0},
     "IntOrString": INT_OR_STRING,
     "Time": {"type": "string", "format": "date-time"},
     "FieldsV1": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
@@ -207,6 +209,8 @@ def _compile(node: Schema) -> CoreSchema:
 def _compile_leaf(name: str) -> CoreSchema:
     if name == "Quantity":
         return core_schema.no_info_plain_validator_function(_check_quantity)
+    if name == "Share":
+        return core_schema.no_info_plain_validator_function(_check_share)
     if name == "IntOrString":
         return core_schema.no_info_plain_validator_function(_check_int_or_string)
     if name == "Time":
@@ -221,6 +225,15 @@ def _check_quantity(value: object) -> object:
     if type(value) is int or (isinstance(value, str) and _QUANTITY.fullmatch(value)):
         return value
     raise PydanticCustomError("quantity", "must be a quantity such as 2, 500m or 1Gi")
+
+
+_SHARE = re.compile(SHARE)
+
+
+def _check_share(value: object) -> object:
+    if (type(value) is int and value >= 0) or (isinstance(value, str) and _SHARE.fullmatch(value)):
+        return value
+    raise PydanticCustomError("share", "must be a number or a share such as 25%")
 
 
 def _check_int_or_string(value: object) -> object:

@@ -124,6 +124,12 @@ def _two_sources_of_certificates(federation: Federation) -> Iterator[Path]:
         yield ("spec", "tls", "issuerRef")
 
 
+def _node_ports_inside(federation: Federation) -> Iterator[Path]:
+    service = federation.spec.superlink.service
+    if service.type == "ClusterIP" and service.node_ports.any_given:
+        yield ("spec", "superlink", "service", "nodePorts")
+
+
 def _name_unfit(federation: Federation) -> Iterator[Path]:
     if not re.fullmatch("[a-z]([-a-z0-9]*[a-z0-9])?", federation.name):
         yield ("metadata", "name")
@@ -250,6 +256,26 @@ RULES = (
         "from one of them",
         "!has(self.spec.tls) || !has(self.spec.tls.secretName) || !has(self.spec.tls.issuerRef)",
         _two_sources_of_certificates,
+    ),
+    Rule(
+        "spec.superlink.service.nodePorts may be set only when type is NodePort or LoadBalancer",
+        "!has(self.spec.superlink.service) || !has(self.spec.superlink.service.nodePorts) || "
+        "self.spec.superlink.service.type != 'ClusterIP' || "
+        "!has(self.spec.superlink.service.nodePorts.grpc) && "
+        "!has(self.spec.superlink.service.nodePorts.serverAppIO) && "
+        "!has(self.spec.superlink.service.nodePorts.extra)",
+        _node_ports_inside,
+    ),
+    Rule(
+        "spec.supernodes.pools[*].executor may not be kubernetes in pools with placement: no "
+        "rights to make pods are given out on managed clusters",
+        "self.spec.supernodes.pools.all(p, !has(p.placement) || !has(p.executor) || "
+        "p.executor != 'kubernetes')",
+        _pools(
+            _always,
+            lambda pool: pool.placement is not None and _launches_pods(pool),
+            "executor",
+        ),
     ),
     Rule(
         "metadata.name must start with a letter, end with a letter or digit and hold only "

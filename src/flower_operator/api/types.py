@@ -26,6 +26,7 @@ Positive = Annotated[int, Field(ge=1, le=2**31 - 1)]
 Duration = Annotated[str, Field(pattern="^([0-9]+(h|m|s))+$", max_length=32)]
 SECONDS = {"h": 3600, "m": 60, "s": 1}
 LONGEST_SECONDS = 10 * 365 * 24 * 3600
+Host = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([-.:A-Za-z0-9]*[A-Za-z0-9])?$", max_length=253)]
 Texts = Annotated[dict[str, str], AfterValidator(in_order)]
 
 PodTemplate = Annotated[dict[str, Any], KubernetesType("PodTemplateSpec")]
@@ -35,6 +36,7 @@ Volume = Annotated[dict[str, Any], KubernetesType("Volume")]
 VolumeMount = Annotated[dict[str, Any], KubernetesType("VolumeMount")]
 VolumeClaimTemplate = Annotated[dict[str, Any], KubernetesType("VolumeClaimTemplate")]
 Quantity = Annotated[int | str, KubernetesType("Quantity")]
+Share = Annotated[int | str, KubernetesType("Share")]
 EgressRule = Annotated[dict[str, Any], KubernetesType("NetworkPolicyEgressRule")]
 NetworkPeer = Annotated[dict[str, Any], KubernetesType("NetworkPolicyPeer")]
 Metadata = Annotated[dict[str, Any], KubernetesType("FederationMetadata")]
@@ -64,12 +66,38 @@ class ServicePorts(Part):
     )
 
 
+class NodePorts(Part):
+    grpc: Port | None = Field(default=None, description="Node port of the Fleet API.")
+    server_app_io: Port | None = Field(
+        default=None,
+        alias="serverAppIO",
+        description="Node port of the ServerApp runtime API, where the Service has it.",
+    )
+    extra: Port | None = Field(default=None, description="Node port of the Control API.")
+
+    @property
+    def any_given(self) -> bool:
+        return bool(self.grpc or self.server_app_io or self.extra)
+
+
 class SuperLinkService(Part):
     type: Literal["ClusterIP", "NodePort", "LoadBalancer"] = Field(
         default="ClusterIP", description="How the SuperLink is exposed."
     )
     ports: ServicePorts = Field(
         default=ServicePorts(), description="Port numbers of the Service, on every release."
+    )
+    node_ports: NodePorts = Field(
+        default=NodePorts(),
+        description="Fixed node ports, for type NodePort or LoadBalancer; Kubernetes' choice if "
+        "not set.",
+    )
+    external_address: Host | None = Field(
+        default=None,
+        description=(
+            "Name or IP address by which other clusters reach the Service; if not set, the "
+            "address that its load balancer has. The certificate is for it too."
+        ),
     )
     labels: Texts = Field(default={}, description="Labels added to the Service.")
     annotations: Texts = Field(default={}, description="Annotations added to the Service.")
@@ -165,12 +193,41 @@ class Gpu(Part):
     )
 
 
+class Rollout(Part):
+    max_concurrency: Share = Field(
+        default="25%", description="On how many clusters at once, as a number or a share."
+    )
+    max_failures: Share = Field(
+        default=0, description="How many clusters may fail before it stops, as a number or a share."
+    )
+    progress_deadline: Duration = Field(
+        default="10m", description="When a cluster that is not done counts as failed."
+    )
+
+
+class PoolPlacement(Part):
+    name: Annotated[str, Field(max_length=63, pattern="^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")] = Field(
+        description="Name of the Placement, in the namespace of the Federation.", min_length=1
+    )
+    rollout: Rollout = Field(
+        default=Rollout(),
+        description="How a new image of ClientApps' SuperExec spreads; process isolation only.",
+    )
+
+
 class Pool(Part):
     name: Annotated[str, Field(max_length=63, pattern="^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")] = Field(
         description="Name of the pool: unique, a DNS label.", min_length=1
     )
     replicas: Positive | None = Field(
         default=None, description="Number of SuperNodes; StatefulSet mode only."
+    )
+    placement: PoolPlacement | None = Field(
+        default=None,
+        description=(
+            "Runs the pool on every managed cluster that this Placement of Open Cluster "
+            "Management selects: replicas SuperNodes on each, or one on each node of each."
+        ),
     )
     images: PoolImages = Field(default=PoolImages(), description="Images of this pool.")
     executor: Executor | None = Field(
@@ -212,7 +269,8 @@ class Pool(Part):
         default={},
         description=(
             "What a ClientApp reads as its node config. Placeholders: {pool}, {node}; in "
-            "StatefulSet mode also {index}, {replicas}, {partition} and {partitions}."
+            "StatefulSet mode also {index}, {replicas}, {partition} and {partitions}; with "
+            "placement also {cluster}."
         ),
     )
 
@@ -320,6 +378,10 @@ class FederationSpec(Part):
     network_policy: NetworkPolicies = Field(
         default=NetworkPolicies(), description="Whom the pods may talk to."
     )
+    interconnect: Literal["skupper"] | None = Field(
+        default=None,
+        description="How other clusters reach the SuperLink: skupper, or directly if not set.",
+    )
     superlink: SuperLink = Field(description="The coordinator.")
     supernodes: SuperNodes = Field(description="The data owners' side.")
 
@@ -339,12 +401,31 @@ class Endpoints(Part):
     )
 
 
+class ClusterStatus(Part):
+    name: str
+    desired: int = 0
+    ready: int = 0
+    connected: int | None = Field(
+        default=None,
+        description="SuperNodes online by the SuperLink's account, where they have keys.",
+    )
+    addon: str = Field(default="", description="Health of the addon there, in a word.")
+    message: str = ""
+    last_seen: str | None = Field(
+        default=None, description="When the cluster was last known to be there, if it is lost."
+    )
+    partitions: str | None = Field(default=None, description='Its partitions, as in "0-3,7".')
+
+
 class PoolStatus(Part):
     name: str
     kind: Mode
     release: str | None = Field(default=None, description="Flower release of its SuperNodes.")
     desired: int = 0
     ready: int = 0
+    clusters: Annotated[list[ClusterStatus], Keyed("name")] = Field(
+        default=[], description="Where it is placed, for pools with placement."
+    )
     conditions: Annotated[list[Condition], Keyed("type")] = []
 
 

@@ -110,12 +110,19 @@ def _launching(
 
 
 def _name_problems(federation: Federation) -> list[Problem]:
+    spec = federation.spec
+    names = {
+        f"spec.tls.subjectAltNames[{at}]": name
+        for at, name in enumerate(spec.tls.subject_alt_names)
+    }
+    if address := spec.superlink.service.external_address:
+        names["spec.superlink.service.externalAddress"] = address
     problems = []
-    for at, name in enumerate(federation.spec.tls.subject_alt_names):
+    for path, name in names.items():
         try:
             normal_name(name)
         except ValueError as error:
-            problems.append(Problem(f"spec.tls.subjectAltNames[{at}]", str(error)))
+            problems.append(Problem(path, str(error)))
     return problems
 
 

@@ -70,6 +70,8 @@ def name_notices(federation: Federation) -> list[str]:
         return []
     if spec.tls.secret_name or spec.tls.subject_alt_names:
         return []
+    if spec.superlink.service.external_address:
+        return []
     return [
         "spec.tls.subjectAltNames: name the addresses of the nodes by which clients reach the "
         "NodePort; the certificate is not for them"

@@ -76,13 +76,14 @@ def superlink_service(federation: Federation, facts: Facts, releases: Releases) 
     """The documented port numbers, each led to where the release has that API."""
     service = federation.spec.superlink.service
     dialect = releases.superlink_dialect
+    fixed = service.node_ports
     ports = [
-        _service_port("fleet", service.ports.grpc, dialect.fleet.port),
-        _service_port("control", service.ports.extra, dialect.control.port),
+        _service_port("fleet", service.ports.grpc, dialect.fleet.port, fixed.grpc),
+        _service_port("control", service.ports.extra, dialect.control.port, fixed.extra),
     ]
     if _runtime_exposed(federation):
-        port = dialect.serverappio.port
-        ports.append(_service_port("serverappio", service.ports.server_app_io, port))
+        number, port = service.ports.server_app_io, dialect.serverappio.port
+        ports.append(_service_port("serverappio", number, port, fixed.server_app_io))
     labels = superlink_labels(federation)
     metadata = superlink_metadata(federation, facts) | {"labels": service.labels | labels}
     if service.annotations:
@@ -254,5 +255,6 @@ def _address(federation: Federation, facts: Facts, port: int) -> str:
     return f"{superlink_name(federation.name)}.{namespace_of(federation, facts)}.svc:{port}"
 
 
-def _service_port(name: str, port: int, target: int) -> Object:
-    return {"name": name, "port": port, "targetPort": target, "protocol": "TCP"}
+def _service_port(name: str, port: int, target: int, node_port: int | None) -> Object:
+    number = {"nodePort": node_port} if node_port else {}
+    return {"name": name, "port": port, "targetPort": target, "protocol": "TCP"} | number

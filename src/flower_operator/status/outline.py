@@ -84,7 +84,10 @@ def outline_of(federation: Federation, plan: Plan, facts: Facts) -> Outline:
     names: tuple[str, ...] = ()
     if not spec.insecure:
         namespace = namespace_of(federation, facts)
-        names = server_names(federation.name, namespace, spec.tls.subject_alt_names)
+        others = [*spec.tls.subject_alt_names]
+        if address := spec.superlink.service.external_address:
+            others.append(address)
+        names = server_names(federation.name, namespace, others)
     dialects = [plan.releases.superlink_dialect]
     dialects += [each.supernode_dialect for each in plan.releases.pools]
     return Outline(
