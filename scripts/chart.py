@@ -11,6 +11,7 @@ from flower_operator import __version__
 from flower_operator.api.crd import custom_resource_definition
 from flower_operator.cli.output import crd_to_yaml, to_yaml
 from flower_operator.operator.permissions import (
+    FLEET,
     LEADER_ELECTION,
     MANAGER,
     METRICS,
@@ -26,6 +27,7 @@ ROLES = {
     "leader-election": LEADER_ELECTION,
     "metrics-auth": METRICS,
     "task-executor": TASK_EXECUTOR,
+    "addon": FLEET,
 }
 
 

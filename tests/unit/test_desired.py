@@ -17,7 +17,7 @@ from flower_operator.operator.desired import (
     desired_of,
     version_of,
 )
-from flower_operator.render.facts import Identities
+from flower_operator.render.facts import Facts, Identities, Numbers
 from flower_operator.render.metadata import RESTARTED_AT
 from scripts.manifests import EXAMPLES, small_federation
 from tests.unit.federations import Document, document
@@ -141,7 +141,10 @@ def test_the_version_tells_whether_rendering_again_is_called_for() -> None:
     assert version == version_of(federation(document(), generation=1, annotations=NOTED))
     assert version != version_of(federation(document(), generation=2))
     assert version != version_of(federation(document(), generation=1, annotations=RESTARTED))
-    assert version != version_of(federation(document(), generation=1), Identities("a", "b"))
+    facts = Facts(identities=Identities("a", "b"))
+    assert version != version_of(federation(document(), generation=1), facts)
+    facts = Facts(numbers=Numbers((), "3"))
+    assert version != version_of(federation(document(), generation=1), facts)
     other = federation(document(), generation=1)
     other.metadata.uid = "another"
     assert version != version_of(other)

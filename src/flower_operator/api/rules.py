@@ -54,6 +54,11 @@ def pool_name(federation: str, pool: str) -> str:
     return f"{federation}-supernode-{pool}"
 
 
+def superexec_name(federation: str, pool: str) -> str:
+    """Of what runs a pool's ClientApps on another cluster; no longer than the pool's own."""
+    return f"{federation}-superexec-{pool}"
+
+
 def _pools(
     applies: Callable[[Federation], bool], broken: Callable[[Pool], bool], *field: str
 ) -> Callable[[Federation], Iterator[Path]]:

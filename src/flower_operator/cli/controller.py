@@ -40,12 +40,18 @@ ADDRESS = "[HOST]:PORT"
     show_default=True,
     help="Whether the cluster gives pods their users; auto asks it.",
 )
+@click.option(
+    "--fleet",
+    is_flag=True,
+    help="Run pools with placement on other clusters; needs Open Cluster Management.",
+)
 def controller(
     namespaces: str,
     leader_election_namespace: str | None,
     metrics_bind_address: str,
     health_probe_bind_address: str,
     openshift: str,
+    fleet: bool,
 ) -> None:
     """Reconcile the Federations of a cluster: in a pod, or by the current kubeconfig."""
     import asyncio
@@ -67,6 +73,7 @@ def controller(
         locate=(lambda address: address) if connection.in_cluster else None,
         namespace=connection.namespace,
         openshift=None if openshift == "auto" else openshift == "true",
+        fleet=fleet,
     )
     configure_logging()
     try:

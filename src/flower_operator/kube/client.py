@@ -79,7 +79,7 @@ class Client:
     async def apply(self, resource: Resource, body: Mapping[str, Any]) -> bytes:
         """Server-side apply. With `uid` in its metadata no other object can be meant."""
         metadata = body["metadata"]
-        path = resource.path(metadata["namespace"], metadata["name"])
+        path = resource.path(metadata.get("namespace"), metadata["name"])
         # To look for unknown fields the server would parse it all a second time, and tell nobody.
         return await self._write("PATCH", path, body, APPLY, force="true", fieldValidation="Ignore")
 
@@ -114,7 +114,12 @@ class Client:
         return await self._write("PATCH", path, patch, JSON_PATCH)
 
     async def delete(
-        self, resource: Resource, namespace: str, name: str, uid: str | None, propagation: str
+        self,
+        resource: Resource,
+        namespace: str | None,
+        name: str,
+        uid: str | None,
+        propagation: str,
     ) -> bytes:
         """Delete exactly this object; without a uid, whichever has the name."""
         body: dict[str, Any] = {"propagationPolicy": propagation}

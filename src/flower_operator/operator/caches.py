@@ -166,6 +166,11 @@ class Caches:
         found: observed.Service | None = self._children[SERVICE.kind].get((namespace, service))
         return found.addresses if found else ()
 
+    def node_port(self, namespace: str, service: str, port: str) -> int | None:
+        """The number that a Service was given on every node, for one of its ports."""
+        found: observed.Service | None = self._children[SERVICE.kind].get((namespace, service))
+        return observed.node_port_of(found, port) if found else None
+
     def trust(self, kind: str, namespace: str, name: str) -> Trust | None:
         return self._trust[kind].get((namespace, name))
 

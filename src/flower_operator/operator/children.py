@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from ..fleet.placing import Outcome as Placing
 from ..kube.applied import mark, marked, sole_manager
 from ..kube.client import Client
 from ..kube.errors import ApiError
@@ -43,6 +44,14 @@ class Outcome:
     faults: list[Fault] = field(default_factory=list)
     transitions: list[Transition] = field(default_factory=list)
     retry: float | None = None
+
+    def merge(self, placing: Placing) -> None:
+        """What was done about other clusters too."""
+        self.done += placing.done
+        self.pending += placing.pending
+        self.faults += [Fault("Refused", words) for words in placing.refused]
+        if placing.retry is not None:
+            self.again(placing.retry)
 
     def again(self, seconds: float = 0.0) -> None:
         self.retry = max(self.retry or 0.0, seconds)

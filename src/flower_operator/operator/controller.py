@@ -13,6 +13,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ..api.types import FederationStatus
+from ..fleet.hub import Hub
+from ..fleet.resources import CLUSTER_GROUP
 from ..kube.client import Client
 from ..kube.connection import Connection
 from ..kube.errors import ApiError, NotLeader, Unreachable
@@ -23,7 +25,7 @@ from .caches import Caches, Key
 from .connections import Connections, Locate
 from .metrics import Metrics
 from .permissions import LEASE
-from .platform import is_openshift
+from .platform import OPENSHIFT_GROUP, api_groups
 from .queue import Queue
 from .reconcile import Reconciler, Retry, read_status
 from .server import health_server, metrics_server
@@ -46,6 +48,8 @@ class Options:
     """Where the operator's own pods are."""
     openshift: bool | None = None
     """None: as the API server's groups tell."""
+    fleet: bool = False
+    """Whether to put pools on other clusters, where this is a hub of Open Cluster Management."""
 
 
 class Controller:
@@ -107,21 +111,37 @@ class Controller:
     async def _work(self, client: Client) -> None:
         started = time.monotonic()
         await self._caches.wait_until_synced()
-        facts = await self._facts(client)
+        groups = await api_groups(client)
+        hub = Hub(client, self._queue.add) if self._manages_clusters(groups) else None
         self._reconciler = Reconciler(
-            client, self._caches, self._connections, facts, lambda: len(self._queue) > 0, _now
+            client,
+            self._caches,
+            self._connections,
+            self._facts(groups),
+            lambda: len(self._queue) > 0,
+            _now,
+            hub,
         )
+        async with asyncio.TaskGroup() as group:
+            if hub:
+                group.create_task(hub.run())
+                await hub.wait_until_synced()
+            self._start(group, started)
+
+    def _start(self, group: asyncio.TaskGroup, started: float) -> None:
         seconds = round(time.monotonic() - started, 3)
         log.info("leading", extra={"federations": len(self._caches.federations), "synced": seconds})
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._connections.run())
-            for _ in range(WORKERS):
-                group.create_task(self._worker())
+        group.create_task(self._connections.run())
+        for _ in range(WORKERS):
+            group.create_task(self._worker())
 
-    async def _facts(self, client: Client) -> Facts:
+    def _manages_clusters(self, groups: set[str]) -> bool:
+        return self._options.fleet and CLUSTER_GROUP in groups
+
+    def _facts(self, groups: set[str]) -> Facts:
         openshift = self._options.openshift
         if openshift is None:
-            openshift = await is_openshift(client)
+            openshift = OPENSHIFT_GROUP in groups
         return Facts(operator_namespace=self._options.namespace, openshift=openshift)
 
     async def _worker(self) -> None:

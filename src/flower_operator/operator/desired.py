@@ -22,7 +22,7 @@ from ..kube.resources import (
     Resource,
 )
 from ..render import Facts, render
-from ..render.facts import Identities
+from ..render.facts import Identities, Numbers
 from ..render.metadata import COMPONENT, POOL, RESTARTED_AT
 from ..status.observed import Federation
 from ..status.outline import Outline, outline_of
@@ -68,15 +68,16 @@ class Desired:
     version: tuple[Any, ...]
     """Of which Federation, and which state of it, this was made."""
     identities: Identities | None
+    numbers: Numbers | None
     outline: Outline
     children: tuple[Wanted, ...]
 
 
-def version_of(federation: Federation, identities: Identities | None = None) -> tuple[Any, ...]:
+def version_of(federation: Federation, facts: Facts = NO_FACTS) -> tuple[Any, ...]:
     """Everything that rendering depends on."""
     metadata = federation.metadata
     restarted = metadata.annotations.get(RESTARTED_AT)
-    return metadata.uid, metadata.generation, restarted, identities
+    return metadata.uid, metadata.generation, restarted, facts.identities, facts.numbers
 
 
 def pool_part(name: str) -> Part:
@@ -110,9 +111,8 @@ def desired_of(
     bodies = {(each["kind"], each["metadata"]["name"]): each for each in children}
     wanted = tuple(_wanted(each) for each in children)
     outline = outline_of(parsed, plan, facts)
-    return Desired(
-        version_of(federation, facts.identities), facts.identities, outline, wanted
-    ), bodies
+    version = version_of(federation, facts)
+    return Desired(version, facts.identities, facts.numbers, outline, wanted), bodies
 
 
 def _wanted(child: Mapping[str, Any]) -> Wanted:

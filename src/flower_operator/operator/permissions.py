@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from ..api.crd import PLURAL
 from ..api.types import GROUP
+from ..fleet.resources import ADDON_GROUP, CLUSTER_GROUP, WORK_GROUP
 from ..render.executor import ROLE
 
 LEASE = "flower-operator"
@@ -47,6 +48,27 @@ MANAGER = (
     # Where cert-manager is to issue them: what is asked of it.
     Rule("cert-manager.io", ("certificates",), ("get", "create", "patch", "delete")),
     Rule("", ("events",), (*_OBSERVE, "create")),
+)
+
+# On a hub of Open Cluster Management, for pools on other clusters.
+FLEET = (
+    # A Federation with such pools may go only when those clusters are cleared.
+    Rule(GROUP, (PLURAL,), ("patch",)),
+    # The ledger of partitions is replaced, never merged.
+    Rule("", ("configmaps",), ("update",)),
+    Rule(CLUSTER_GROUP, ("managedclusters", "placementdecisions"), _OBSERVE),
+    Rule(
+        ADDON_GROUP,
+        (
+            "addontemplates",
+            "clustermanagementaddons",
+            "addondeploymentconfigs",
+            "managedclusteraddons",
+        ),
+        _OWN,
+    ),
+    Rule(WORK_GROUP, ("manifestworks",), _OBSERVE),
+    Rule(WORK_GROUP, ("manifestworkreplicasets",), _OWN),
 )
 
 # In a Federation's namespace, for a SuperExec with Flower's Kubernetes executor: what that calls.

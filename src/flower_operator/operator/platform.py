@@ -15,8 +15,8 @@ OPENSHIFT_GROUP = "security.openshift.io"
 PAUSE = 1.0
 
 
-async def is_openshift(client: Client) -> bool:
-    """By the API groups that the server has; asked again until it answers."""
+async def api_groups(client: Client) -> set[str]:
+    """What the server can do, by name; asked again until it answers."""
     while True:
         try:
             answer = await client.get("/apis")
@@ -24,8 +24,7 @@ async def is_openshift(client: Client) -> bool:
             log.warning("cannot list API groups", extra={"error": str(error)})
             await asyncio.sleep(PAUSE)
         else:
-            groups = msgspec.json.decode(answer, type=_Groups).groups
-            return any(group.name == OPENSHIFT_GROUP for group in groups)
+            return {group.name for group in msgspec.json.decode(answer, type=_Groups).groups}
 
 
 class _Group(msgspec.Struct):

@@ -11,18 +11,19 @@ from pydantic import ValidationError
 from ..api.problems import InvalidFederation
 from ..api.rules import superlink_name
 from ..api.types import FederationStatus
+from ..fleet.hub import Hub
 from ..kube.client import Client
 from ..kube.errors import ApiError
 from ..kube.events import event
 from ..kube.resources import EVENT
 from ..render import Facts
-from ..render.facts import Identities
+from ..render.facts import Identities, Numbers
 from ..render.metadata import MANAGER
 from ..status.admissions import Admissions
 from ..status.observed import Federation
 from ..status.outline import Outline
 from ..status.stranded import find_stranded, patience_left
-from ..status.summary import Fault, Observation, refuse, summarize
+from ..status.summary import Fault, Observation, Placed, refuse, summarize
 from .caches import Caches, Key
 from .children import Children, Outcome
 from .connections import Connections
@@ -30,6 +31,7 @@ from .desired import FEDERATION, Desired, Identity, desired_of, owner_of, versio
 from .given import Elsewhere
 from .keys import KeyKeeper
 from .maker import Maker
+from .placement import Look, Placements
 from .safe import Safe, TrustFault
 from .stranded import pods_of, start_again
 from .tasks import clear_away, left_over
@@ -39,6 +41,8 @@ from .upgrade import Upgrade, decide_upgrade
 
 log = logging.getLogger(__name__)
 
+# Other clusters tell when they are done; should one not, it is looked at again.
+LEAVING_SECONDS = 5.0
 LONGEST_POSTPONEMENT = timedelta(seconds=15)
 
 
@@ -59,10 +63,12 @@ class Reconciler:
         facts: Facts,
         busy: Callable[[], bool],
         clock: Callable[[], datetime],
+        hub: Hub | None = None,
     ) -> None:
         self._client = client
         self._caches = caches
         self._connections = connections
+        self._placements = Placements(client, caches, hub)
         self._facts = facts
         self._busy = busy
         self._clock = clock
@@ -72,21 +78,16 @@ class Reconciler:
         self._key_keeper = KeyKeeper(client, safe, self._maker, clock)
         self._desired: dict[Key, Desired] = {}
         self._identities: dict[Key, Identities] = {}
+        self._numbers: dict[Key, Numbers] = {}
         self._postponed: dict[Key, datetime] = {}
 
     async def reconcile(self, key: Key, attempts: int) -> float | None:
         """Returns when to look again, if time alone may change something. May raise Retry."""
         federation = self._caches.federations.get(key)
         if federation is None or federation.metadata.deletion_timestamp:
-            # What it was made of goes with it: the garbage collector sees to that.
-            self._desired.pop(key, None)
-            self._identities.pop(key, None)
-            self._connections.forget(key)
-            self._postponed.pop(key, None)
-            await self._clear_tasks(key, None)
-            return None
+            return await self._let_go(key, federation)
         try:
-            desired, bodies = self._look_up(key, federation, self._identities.get(key))
+            desired, bodies = self._look_up(key, federation)
         except InvalidFederation as error:
             faults = [Fault(problem.reason, str(problem)) for problem in error.problems]
             await self._refuse(federation, faults)
@@ -95,32 +96,54 @@ class Reconciler:
             log.exception("cannot render", extra={"federation": "/".join(key)})
             await self._refuse(federation, [Fault("InternalError", f"cannot render: {error!r}")])
             return None
-        trusted = None
-        if desired.outline.secure:
-            try:
-                trusted = await self._care_for_trust(key, federation, desired)
-            except TrustFault as error:
-                await self._refuse(federation, [error.fault])
-                raise Retry from None
-            self._identities[key] = trusted.identities
-            if trusted.identities != desired.identities:
-                desired, bodies = self._look_up(key, federation, trusted.identities)
+        try:
+            look = await self._look_around(key, federation, desired)
+            trusted = await self._care_for_trust(key, federation, desired)
+        except TrustFault as error:
+            await self._refuse(federation, [error.fault])
+            raise Retry from None
+        if desired.version != version_of(federation, self._facts_of(key)):
+            desired, bodies = self._look_up(key, federation)
         upgrade = self._decide_upgrade(key, federation, desired.outline, desired.identities)
         if upgrade.fault:
             await self._refuse(federation, [upgrade.fault])
             return None
-        facts = replace(self._facts, identities=desired.identities)
+        facts = replace(self._facts_of(key), namespace=key[0])
         children = Children(self._client, self._caches, federation, bodies, attempts, facts)
         outcome = await children.care(desired, upgrade.held)
         if trusted:
             outcome.transitions[:0] = trusted.told
             outcome.faults[:0] = trusted.faults
         admissions = await self._admit(key, upgrade.outline, trusted)
-        recheck = await self._write_status(key, federation, upgrade, outcome, trusted, admissions)
+        placed, placing = await self._placements.care(
+            key,
+            federation,
+            desired.outline,
+            look,
+            facts,
+            trusted.bundle if trusted else None,
+            desired.version,
+            hold=upgrade.under_way,
+        )
+        outcome.merge(placing)
+        recheck = await self._write_status(
+            key, federation, upgrade, outcome, trusted, admissions, placed
+        )
         await self._clear_tasks(key, upgrade.outline)
         if outcome.retry is not None:
             raise Retry(outcome.retry)
         return recheck
+
+    async def _let_go(self, key: Key, federation: Federation | None) -> float | None:
+        """What it was made of goes with it: the garbage collector sees to that, but not on other
+        clusters."""
+        for known in (self._desired, self._identities, self._numbers, self._postponed):
+            known.pop(key, None)
+        self._connections.forget(key)
+        await self._clear_tasks(key, None)
+        if federation and not await self._placements.leave(key, federation):
+            return LEAVING_SECONDS
+        return None
 
     async def _admit(self, key: Key, outline: Outline, trusted: Trusted | None) -> Admissions:
         if trusted is None or trusted.keyed is None:
@@ -136,7 +159,24 @@ class Reconciler:
             extra = {"federation": "/".join(key), "pods": [each.name for each in found]}
             log.info("tasks cleared away", extra=extra)
 
-    async def _care_for_trust(self, key: Key, federation: Federation, desired: Desired) -> Trusted:
+    async def _look_around(self, key: Key, federation: Federation, desired: Desired) -> Look | None:
+        look = await self._placements.look(key, federation, desired.outline)
+        if look:
+            self._numbers[key] = look.numbers
+        else:
+            self._numbers.pop(key, None)
+        return look
+
+    async def _care_for_trust(
+        self, key: Key, federation: Federation, desired: Desired
+    ) -> Trusted | None:
+        if not desired.outline.secure:
+            return None
+        trusted = await self._find_trust(key, federation, desired)
+        self._identities[key] = trusted.identities
+        return trusted
+
+    async def _find_trust(self, key: Key, federation: Federation, desired: Desired) -> Trusted:
         workloads = self._caches.workloads(federation.metadata.uid)
         connected, outline = self._connections.get(key), desired.outline
         superlink = workloads.get((outline.superlink_kind, outline.superlink))
@@ -166,15 +206,20 @@ class Reconciler:
             identities.certificate if identities else "",
         )
 
+    def _facts_of(self, key: Key) -> Facts:
+        identities, numbers = self._identities.get(key), self._numbers.get(key)
+        return replace(self._facts, identities=identities, numbers=numbers)
+
     def _look_up(
-        self, key: Key, federation: Federation, identities: Identities | None
+        self, key: Key, federation: Federation
     ) -> tuple[Desired, dict[Identity, dict[str, Any]]]:
         """What was made of this version before; the objects come along if they are new."""
+        facts = self._facts_of(key)
         known = self._desired.get(key)
-        if known and known.version == version_of(federation, identities):
+        if known and known.version == version_of(federation, facts):
             return known, {}
         self._desired.pop(key, None)
-        desired, bodies = desired_of(federation, replace(self._facts, identities=identities))
+        desired, bodies = desired_of(federation, facts)
         self._desired[key] = desired
         return desired, bodies
 
@@ -198,6 +243,7 @@ class Reconciler:
         outcome: Outcome,
         trusted: Trusted | None,
         admissions: Admissions,
+        placed: Sequence[Placed],
     ) -> float | None:
         previous = read_status(federation)
         uid = federation.metadata.uid
@@ -217,6 +263,7 @@ class Reconciler:
             waiting=admissions.waiting,
             notes=trusted.notes if trusted else (),
             upgrade=upgrade.finding,
+            placed=placed,
         )
         generation = federation.metadata.generation
         summary = summarize(upgrade.outline, observation, previous, generation, self._clock())

@@ -20,6 +20,30 @@ class Identities:
 
 
 @dataclass(frozen=True)
+class Numbers:
+    """The partitions that SuperNodes have, where they are not just counted one after the other."""
+
+    of_pools: tuple[tuple[str, tuple[str, ...]], ...]
+    """By pool, one for each SuperNode."""
+    total: str
+
+
+@dataclass(frozen=True)
+class Site:
+    """Another cluster than the SuperLink's. It may stand for many: each text may be a variable of
+    the template that they share."""
+
+    cluster: str
+    superlink: str
+    """Where the Fleet API is reached from there."""
+    host: str
+    port: int
+    """The same, never as a variable, for policies."""
+    image: str
+    """Of SuperNodes."""
+
+
+@dataclass(frozen=True)
 class Facts:
     namespace: str = "default"
     """Where a Federation goes that names no namespace."""
@@ -29,3 +53,7 @@ class Facts:
     """Where the operator's own pods are, which ask SuperLinks who is connected."""
     openshift: bool = False
     """Whether the cluster itself gives pods their users and groups."""
+    numbers: Numbers | None = None
+    """None: SuperNodes are counted in the order of the manifest."""
+    site: Site | None = None
+    """None: SuperNodes run beside their SuperLink."""

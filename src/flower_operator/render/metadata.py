@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ..api.rules import pool_name, superlink_name
+from ..api.rules import pool_name, superexec_name, superlink_name
 from ..api.types import Federation, Pool
 from ..flower.releases import Release
 from .facts import Facts
@@ -19,6 +19,8 @@ COMPONENT, POOL = f"{PREFIX}/component", f"{PREFIX}/pool"
 TRUST = "trust"
 SERVERAPP = "serverapp"
 CLIENTAPP = "clientapp"
+# Of a pool on another cluster, which runs ClientApps in pods of its own.
+SUPEREXEC = "superexec"
 
 
 def superlink_labels(federation: Federation) -> dict[str, str]:
@@ -44,6 +46,10 @@ def clientapp_labels(federation: Federation, pool: Pool) -> dict[str, str]:
     return _task_labels(federation, CLIENTAPP) | {POOL: pool.name}
 
 
+def superexec_labels(federation: Federation, pool: Pool) -> dict[str, str]:
+    return _labels(federation, SUPEREXEC) | {POOL: pool.name}
+
+
 def index_label(index: int) -> dict[str, str]:
     return {f"{PREFIX}/index": str(index)}
 
@@ -66,6 +72,14 @@ def pool_metadata(federation: Federation, pool: Pool, facts: Facts) -> Object:
         "name": pool_name(federation.name, pool.name),
         "namespace": namespace_of(federation, facts),
         "labels": pool_labels(federation, pool),
+    }
+
+
+def superexec_metadata(federation: Federation, pool: Pool, facts: Facts) -> Object:
+    return {
+        "name": superexec_name(federation.name, pool.name),
+        "namespace": namespace_of(federation, facts),
+        "labels": superexec_labels(federation, pool),
     }
 
 

@@ -10,11 +10,14 @@ from typing import Any
 
 from ..api.problems import Problem
 from ..api.types import Federation
+from ..trust.names import address_of
 from .executor import Tasks
 from .facts import Facts
 from .metadata import (
     pool_labels,
     pool_metadata,
+    superexec_labels,
+    superexec_metadata,
     superlink_labels,
     superlink_metadata,
     supernode_labels,
@@ -47,8 +50,9 @@ def network_policies(federation: Federation, facts: Facts, releases: Releases) -
     if not is_enabled(federation):
         return []
     policies = _superlink_policies(federation, facts, releases)
-    for at in range(len(federation.spec.supernodes.pools)):
-        policies += _pool_policies(federation, at, facts, releases)
+    for at, pool in enumerate(federation.spec.supernodes.pools):
+        if pool.placement is None:
+            policies += _pool_policies(federation, at, facts, releases)
     return policies
 
 
@@ -152,6 +156,35 @@ def _pool_policies(
         ),
         _policy(metadata | {"name": tasks.account}, tasks.labels, [], [to_node, *out]),
     ]
+
+
+def site_policies(
+    federation: Federation, position: int, facts: Facts, releases: Releases
+) -> list[Object]:
+    """The policies of a pool on another cluster: to its SuperLink, and to names."""
+    if not is_enabled(federation) or facts.site is None:
+        return []
+    pool = federation.spec.supernodes.pools[position]
+    labels, metadata = pool_labels(federation, pool), pool_metadata(federation, pool, facts)
+    out = _outside(federation, facts)
+    own = [_to_address(facts.site.host, facts.site.port), *out]
+    if federation.spec.isolation_mode == "subprocess":
+        return [_policy(metadata, labels, [], own)]
+    runtime = releases.pools[position].supernode_dialect.clientappio.port
+    apps = superexec_labels(federation, pool)
+    to_node = _rule("to", [_pods(labels)], runtime)
+    return [
+        _policy(metadata, labels, [_rule("from", [_pods(apps)], runtime)], own),
+        _policy(superexec_metadata(federation, pool, facts), apps, [], [to_node, *out]),
+    ]
+
+
+def _to_address(host: str, port: int) -> Object:
+    """To a name that is no address Kubernetes can limit by port alone."""
+    ports = [{"protocol": "TCP", "port": port}]
+    if (address := address_of(host)) is None:
+        return {"ports": ports}
+    return {"to": [{"ipBlock": {"cidr": f"{address}/{address.max_prefixlen}"}}], "ports": ports}
 
 
 def _policy(

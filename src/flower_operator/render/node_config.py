@@ -7,13 +7,15 @@ from typing import Any
 from ..api.problems import Problem, join
 from ..api.types import Federation, Pool
 from ..flower import node_config as toml
+from .facts import Facts, Numbers
 
 Object = dict[str, Any]
 
 INDEX = "FLOWER_INDEX"
 NODE = "FLOWER_NODE_NAME"
 STATEFUL_ONLY = {"index", "replicas", "partition", "partitions"}
-KNOWN = STATEFUL_ONLY | {"pool", "node"}
+KNOWN = STATEFUL_ONLY | {"pool", "node", "cluster"}
+INTEGERS = ("index", "partition", "partitions")
 
 FOLDER = "/etc/flower/node-config"
 VOLUME = "flower-node-config"
@@ -48,51 +50,92 @@ class NodeConfig:
         return hashlib.sha256(repr(sorted(self.files.items())).encode()).hexdigest()[:16]
 
 
-def node_config_of(federation: Federation, position: int) -> NodeConfig:
+def node_config_of(federation: Federation, position: int, facts: Facts) -> NodeConfig:
     """The node config of the pool at this position; `node_config_problems` has passed."""
     pool = federation.spec.supernodes.pools[position]
     if not pool.node_config:
         return NodeConfig()
-    if _needs_files(federation, position):
+    if _needs_files(federation, position, facts):
         files = {
-            f"{index}.toml": _file(federation, position, index)
+            f"{index}.toml": _file(federation, position, index, facts)
             for index in range(pool.replicas or 0)
         }
         return NodeConfig(f"{FOLDER}/node.toml", [ENVIRONMENT["index"]], files)
-    late = {"node": f"$({NODE})"}
+    fixed, late = _values(federation, pool, facts)
+    late["node"] = f"$({NODE})"
     if federation.spec.mode == "StatefulSet":
-        late["index"] = late["partition"] = f"$({INDEX})"
-    pairs = toml.items(
-        pool.node_config,
-        _fixed(federation, pool),
-        late,
-        integers=("index", "partition"),
-        literal=_escape,
-    )
-    needs = {"index" if name == "partition" else name for name in _placeholders(pool)}
-    env = [variable for name, variable in ENVIRONMENT.items() if name in needs]
+        late["index"] = f"$({INDEX})"
+        late["partition"] = f"$({INDEX})"
+        if facts.site and pool.replicas:
+            late["partition"] = _number(federation, position, 0, facts)
+    pairs = toml.items(pool.node_config, fixed, late, integers=INTEGERS, literal=_escape)
+    used = _placeholders(pool)
+    if "partition" in used and late["partition"] == late["index"]:
+        used.add("index")
+    env = [variable for name, variable in ENVIRONMENT.items() if name in used]
     return NodeConfig(" ".join(pairs), env)
 
 
-def _needs_files(federation: Federation, position: int) -> bool:
-    """Kubernetes can put an ordinal into an argument but cannot add to it, so each pod of a
-    pool that begins at another partition than 0 mounts the file of its own ordinal."""
+def partitions_of(federation: Federation, position: int, facts: Facts) -> str | None:
+    """The partitions that a pool's files speak of, where a hash of the files cannot tell."""
+    if facts.site is None or facts.numbers is None:
+        return None
+    if not _needs_files(federation, position, facts):
+        return None
+    numbers = _given(federation, position, facts.numbers)
+    return f"{','.join(numbers)} of {facts.numbers.total}"
+
+
+def _needs_files(federation: Federation, position: int, facts: Facts) -> bool:
+    """Kubernetes can put an ordinal into an argument but cannot add to it, so where a partition
+    is another number than the ordinal each pod mounts the file of its own ordinal."""
+    if "partition" not in _placeholders(federation.spec.supernodes.pools[position]):
+        return False
+    if facts.numbers is None:
+        return _offset(federation, position) > 0
+    numbers = _given(federation, position, facts.numbers)
+    if facts.site and len(numbers) == 1:
+        return False
+    return any(number != str(index) for index, number in enumerate(numbers))
+
+
+def _file(federation: Federation, position: int, index: int, facts: Facts) -> str:
     pool = federation.spec.supernodes.pools[position]
-    return "partition" in _placeholders(pool) and _offset(federation, position) > 0
+    fixed, late = _values(federation, pool, facts)
+    fixed["index"] = str(index)
+    partition = _number(federation, position, index, facts)
+    (late if facts.site else fixed)["partition"] = partition
+    return "\n".join(toml.items(pool.node_config, fixed, late, integers=INTEGERS)) + "\n"
 
 
-def _file(federation: Federation, position: int, index: int) -> str:
-    pool = federation.spec.supernodes.pools[position]
-    own = {"index": str(index), "partition": str(_offset(federation, position) + index)}
-    return "\n".join(toml.items(pool.node_config, _fixed(federation, pool) | own, {})) + "\n"
-
-
-def _fixed(federation: Federation, pool: Pool) -> dict[str, str]:
-    fixed = {"pool": pool.name}
+def _values(
+    federation: Federation, pool: Pool, facts: Facts
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Of placeholders: what is known now, and what another cluster's template puts in."""
+    fixed, late = {"pool": pool.name}, {}
+    if facts.site:
+        late["cluster"] = facts.site.cluster
     if federation.spec.mode == "StatefulSet":
-        total = _offset(federation, len(federation.spec.supernodes.pools))
-        fixed |= {"replicas": str(pool.replicas), "partitions": str(total)}
-    return fixed
+        fixed["replicas"] = str(pool.replicas)
+        (late if facts.site else fixed)["partitions"] = _total(federation, facts)
+    return fixed, late
+
+
+def _number(federation: Federation, position: int, index: int, facts: Facts) -> str:
+    if facts.numbers:
+        return _given(federation, position, facts.numbers)[index]
+    return str(_offset(federation, position) + index)
+
+
+def _given(federation: Federation, position: int, numbers: Numbers) -> tuple[str, ...]:
+    pool = federation.spec.supernodes.pools[position]
+    return dict(numbers.of_pools).get(pool.name, ())
+
+
+def _total(federation: Federation, facts: Facts) -> str:
+    if facts.numbers:
+        return facts.numbers.total
+    return str(_offset(federation, len(federation.spec.supernodes.pools)))
 
 
 def config_map(metadata: Object, config: NodeConfig) -> Object:
@@ -124,25 +167,45 @@ def node_config_problems(federation: Federation, position: int) -> list[Problem]
         Problem(join((*path, key)), f"the value {reason}")
         for key, reason in toml.unfit_values(pool.node_config)
     ]
-    used = _placeholders(pool)
-    if federation.spec.mode == "DaemonSet":
-        for key, value in pool.node_config.items():
-            for name in sorted(toml.placeholders(value) & STATEFUL_ONLY):
-                problems.append(
-                    Problem(
-                        join((*path, key)),
-                        f"{{{name}}} is not to be had in DaemonSet mode; use {{node}} or {{pool}}",
-                    )
-                )
-    elif not problems and _needs_files(federation, position):
-        if "node" in used:
+    for key, value in pool.node_config.items():
+        for name, reason in _misplaced(federation, pool):
+            if name in toml.placeholders(value):
+                problems.append(Problem(join((*path, key)), f"{{{name}}} {reason}"))
+    if (
+        federation.spec.mode == "StatefulSet"
+        and not problems
+        and _may_need_files(federation, position)
+    ):
+        if "node" in _placeholders(pool):
             reason = "{partition} and {node} cannot stand together in a pool behind the first"
             problems.append(Problem(join(path), reason))
-        last = _file(federation, position, (pool.replicas or 1) - 1)
-        if len(last.encode()) * (pool.replicas or 1) > MOST_BYTES:
+        longest = _file(federation, position, (pool.replicas or 1) - 1, Facts())
+        if len(longest.encode()) * (pool.replicas or 1) > MOST_BYTES:
             reason = f"is too long for {pool.replicas} replicas with a {{partition}} each"
             problems.append(Problem(join(path), reason))
     return problems
+
+
+def _misplaced(federation: Federation, pool: Pool) -> list[tuple[str, str]]:
+    """Placeholders that this pool has no value for, and why."""
+    found = []
+    if federation.spec.mode == "DaemonSet":
+        reason = "is not to be had in DaemonSet mode; use {node} or {pool}"
+        found += [(name, reason) for name in sorted(STATEFUL_ONLY)]
+    if pool.placement is None:
+        found.append(("cluster", "is to be had only in pools with placement"))
+    return found
+
+
+def _may_need_files(federation: Federation, position: int) -> bool:
+    """Now, or with other numbers, which a Federation of several clusters may come to."""
+    pools = federation.spec.supernodes.pools
+    if "partition" not in _placeholders(pools[position]):
+        return False
+    if pools[position].placement:
+        return (pools[position].replicas or 0) > 1
+    placed = any(pool.placement for pool in pools)
+    return placed or _offset(federation, position) > 0
 
 
 def node_config_notices(federation: Federation, position: int) -> list[str]:

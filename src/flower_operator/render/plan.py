@@ -42,6 +42,7 @@ def render(federation: Federation, facts: Facts) -> Plan:
         raise InvalidFederation([*error.problems, *problems]) from None
     problems += _name_problems(federation)
     problems += key_problems(federation)
+    problems += _placement_problems(federation)
     if problems:
         raise InvalidFederation(problems)
     superlink = superlink_objects(federation, facts, releases)
@@ -56,7 +57,12 @@ def render(federation: Federation, facts: Facts) -> Plan:
     problems += [each for one in launching for each in one.problems()]
     if problems:
         raise InvalidFederation(problems)
-    nodes = [each for objects in pools for each in objects if _runs(federation, each)]
+    own = [
+        objects
+        for objects, pool in zip(pools, spec.supernodes.pools, strict=True)
+        if pool.placement is None
+    ]
+    nodes = [each for objects in own for each in objects if runs(federation, each)]
     notices = [*releases.notices, *_notices(federation)]
     notices += [each for one in launching for each in one.notices()]
     if not federation.spec.insecure:
@@ -126,12 +132,37 @@ def _name_problems(federation: Federation) -> list[Problem]:
     return problems
 
 
+def _placement_problems(federation: Federation) -> list[Problem]:
+    """What the template of an addon would take for a variable of its own."""
+    shared = [federation.spec.supernodes.env, federation.spec.network_policy.egress]
+    return [
+        Problem(
+            f"spec.supernodes.pools[{at}]",
+            f"has placement, so no text of it may hold '{{{{', as {text!r} does",
+        )
+        for at, pool in enumerate(federation.spec.supernodes.pools)
+        if pool.placement
+        for text in sorted(_texts([pool.model_dump(), *shared]))
+        if "{{" in text
+    ]
+
+
+def _texts(value: Any) -> set[str]:
+    if isinstance(value, str):
+        return {value}
+    if isinstance(value, dict):
+        return _texts([*value.keys(), *value.values()])
+    if isinstance(value, list):
+        return set().union(*map(_texts, value))
+    return set()
+
+
 def _template(objects: list[Object]) -> Object:
     template: Object = objects[-1]["spec"]["template"]
     return template
 
 
-def _runs(federation: Federation, each: Object) -> bool:
+def runs(federation: Federation, each: Object) -> bool:
     """A DaemonSet cannot be scaled to zero: while its Federation is suspended there is none."""
     return not federation.spec.suspend or each["kind"] != "DaemonSet"
 

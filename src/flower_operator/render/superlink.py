@@ -31,7 +31,9 @@ EXECUTOR_FILE = "executor.yaml"
 
 
 def superlink_address(federation: Federation, facts: Facts) -> str:
-    """Where SuperNodes of this cluster find the Fleet API, on every release."""
+    """Where SuperNodes find the Fleet API, on every release."""
+    if facts.site:
+        return facts.site.superlink
     return _address(federation, facts, federation.spec.superlink.service.ports.grpc)
 
 

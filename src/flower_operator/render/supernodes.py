@@ -2,15 +2,17 @@
 
 from typing import Any
 
-from ..api.rules import supernodes_name
+from ..api.rules import pool_name, supernodes_name
 from ..api.types import Federation, Pool
 from ..flower.commands import (
     HEALTH_PORT,
     SUPEREXEC_HEALTH_PORT,
+    ServerCertificate,
     beside,
     superexec_arguments,
     supernode_arguments,
 )
+from ..flower.dialects import Dialect
 from . import executor, gpus, node_config, pods, secrets
 from .executor import Tasks
 from .facts import Facts
@@ -23,6 +25,8 @@ from .metadata import (
     pool_labels,
     pool_metadata,
     restart_annotations,
+    superexec_labels,
+    superexec_metadata,
     supernode_labels,
     with_release,
 )
@@ -54,15 +58,17 @@ def pool_objects(
 ) -> list[Object]:
     """Everything that one pool becomes."""
     pool = federation.spec.supernodes.pools[position]
-    config = node_config.node_config_of(federation, position)
+    config = node_config.node_config_of(federation, position, facts)
     metadata = pool_metadata(federation, pool, facts)
     objects = [node_config.config_map(metadata, config)] if config.files else []
     annotations = restart_annotations(federation)
     if config.files:
         annotations[f"{PREFIX}/node-config"] = config.hash
+    if partitions := node_config.partitions_of(federation, position, facts):
+        annotations[f"{PREFIX}/partitions"] = partitions
     if not federation.spec.insecure:
-        secret = secrets.superexec_secret(federation, releases.supernode_dialect)
-        serves = secrets.supernode_certificate(federation, releases) is not None
+        secret = _secret(federation, releases.supernode_dialect, facts)
+        serves = _certificate(federation, releases, facts) is not None
         annotations |= secrets.client_annotations(facts, shares=secret is not None, serves=serves)
     keyed = federation.spec.supernode_auth.enabled
     annotations |= secrets.key_annotations(facts, pool.name) if keyed else {}
@@ -71,7 +77,7 @@ def pool_objects(
     template = pods.pod_template(
         pool_labels(federation, pool),
         _containers(federation, pool, facts, releases, config, tasks),
-        _volumes(federation, pool, releases, config, metadata["name"], tasks) + pool.volumes,
+        _volumes(federation, pool, facts, releases, config, metadata["name"], tasks) + pool.volumes,
         pool.pod_template,
         facts,
         annotations=annotations,
@@ -88,7 +94,26 @@ def pool_objects(
         objects += executor.access(metadata, tasks, template)
         template = pods.annotated(template, {executor.HASH: executor.config_hash(text)})
     metadata = with_release(metadata, releases.supernode)
-    return [*objects, _workload(federation, pool, metadata, template)]
+    return [*objects, _workload(federation, pool, facts, metadata, template)]
+
+
+def superexec_objects(
+    federation: Federation, position: int, facts: Facts, releases: PoolReleases
+) -> list[Object]:
+    """What runs a pool's ClientApps on another cluster: as many pods as it has SuperNodes."""
+    pool = federation.spec.supernodes.pools[position]
+    metadata = superexec_metadata(federation, pool, facts)
+    template = pods.pod_template(
+        superexec_labels(federation, pool),
+        [_superexec_container(federation, pool, facts, releases, None)],
+        gpus.volumes(pool.gpu) + pool.volumes,
+        pool.pod_template,
+        facts,
+        annotations=restart_annotations(federation),
+        spec=gpus.pod_fields(pool.gpu),
+    )
+    workload = _workload(federation, pool, facts, metadata, template)
+    return [workload | {"metadata": with_release(metadata, releases.clientapp)}]
 
 
 def supernodes_service(federation: Federation, facts: Facts) -> list[Object]:
@@ -106,19 +131,57 @@ def supernodes_service(federation: Federation, facts: Facts) -> list[Object]:
     return [{"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}]
 
 
+def site_service(
+    federation: Federation, position: int, facts: Facts, releases: PoolReleases
+) -> list[Object]:
+    """How the ClientApps of a pool find their SuperNode, where these are in other pods."""
+    if not _apart(federation, facts):
+        return []
+    pool = federation.spec.supernodes.pools[position]
+    spec: Object = {"selector": pool_labels(federation, pool), "publishNotReadyAddresses": True}
+    if federation.spec.mode == "StatefulSet":
+        spec["clusterIP"] = "None"
+    else:
+        port = releases.supernode_dialect.clientappio.port
+        spec["internalTrafficPolicy"] = "Local"  # the SuperNode of the same node
+        spec["ports"] = [{"name": "clientappio", "port": port, "protocol": "TCP"}]
+    metadata = pool_metadata(federation, pool, facts)
+    return [{"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}]
+
+
 def _launches(pool: Pool) -> bool:
     return pool.executor == "kubernetes"
 
 
-def _workload(federation: Federation, pool: Pool, metadata: Object, template: Object) -> Object:
+def _secret(federation: Federation, dialect: Dialect, facts: Facts) -> str | None:
+    """None of these leaves the cluster of the SuperLink."""
+    return None if facts.site else secrets.superexec_secret(federation, dialect)
+
+
+def _certificate(
+    federation: Federation, releases: PoolReleases, facts: Facts
+) -> ServerCertificate | None:
+    return None if facts.site else secrets.supernode_certificate(federation, releases)
+
+
+def _apart(federation: Federation, facts: Facts) -> bool:
+    """Whether ClientApps run in other pods than their SuperNode."""
+    return facts.site is not None and federation.spec.isolation_mode == "process"
+
+
+def _workload(
+    federation: Federation, pool: Pool, facts: Facts, metadata: Object, template: Object
+) -> Object:
     spec: Object = {
-        "selector": {"matchLabels": pool_labels(federation, pool)},
+        "selector": {"matchLabels": template["metadata"]["labels"]},
         "template": template,
     }
     if federation.spec.mode == "StatefulSet":
         replicas = 0 if federation.spec.suspend else pool.replicas
         spec |= {"replicas": replicas, "podManagementPolicy": "Parallel"}
-        if _launches(pool) and not federation.spec.insecure:
+        if _apart(federation, facts):
+            spec["serviceName"] = pool_name(federation.name, pool.name)
+        elif _launches(pool) and not federation.spec.insecure:
             spec["serviceName"] = supernodes_name(federation.name)
         if pool.volume_claim_templates:
             spec["volumeClaimTemplates"] = pods.with_claims(pool.volume_claim_templates)
@@ -139,7 +202,7 @@ def _containers(
     tasks: Tasks | None,
 ) -> list[Object]:
     containers = [_supernode_container(federation, pool, facts, releases, config)]
-    if federation.spec.isolation_mode == "process":
+    if federation.spec.isolation_mode == "process" and not facts.site:
         containers.append(_superexec_container(federation, pool, facts, releases, tasks))
     return containers
 
@@ -154,13 +217,13 @@ def _supernode_container(
     spec = federation.spec
     secure, keyed = not spec.insecure, spec.supernode_auth.enabled
     own_name = node_config.ENVIRONMENT[node_config.OWN_NAME[spec.mode]]
-    secret = secrets.superexec_secret(federation, releases.supernode_dialect)
-    tls = secrets.supernode_certificate(federation, releases)
+    secret = _secret(federation, releases.supernode_dialect, facts)
+    tls = _certificate(federation, releases, facts)
     arguments = supernode_arguments(
         releases.supernode_dialect,
         spec.isolation_mode,
         superlink=superlink_address(federation, facts),
-        runtime_exposed=_launches(pool),
+        runtime_exposed=_launches(pool) or _apart(federation, facts),
         root_certificates=secrets.ROOT_CERTIFICATES if secure else None,
         private_key=secrets.PRIVATE_KEY if keyed else None,
         tls=tls,
@@ -177,7 +240,7 @@ def _supernode_container(
     alive = pods.grpc_probe(HEALTH_PORT)
     return pods.container(
         "supernode",
-        pool.images.supernode or spec.supernodes.image,
+        facts.site.image if facts.site else pool.images.supernode or spec.supernodes.image,
         arguments + pool.extra_args,
         env=overlay("name", _env(federation, pool), config.env, [own_name] if keyed else []),
         resources=gpus.requests(pool.gpu, resources) if runs_apps else resources,
@@ -190,13 +253,17 @@ def _supernode_container(
 def _superexec_container(
     federation: Federation, pool: Pool, facts: Facts, releases: PoolReleases, tasks: Tasks | None
 ) -> Object:
-    secret = secrets.superexec_secret(federation, releases.clientapp_dialect)
-    runs_tls = secrets.supernode_certificate(federation, releases) is not None
+    secret = _secret(federation, releases.clientapp_dialect, facts)
+    runs_tls = _certificate(federation, releases, facts) is not None
     mounts = [secrets.mount("ca")] if runs_tls else []
     mounts += [secrets.mount("superexec")] if secret else []
     runtime = releases.supernode_dialect.clientappio
     address, env = beside(runtime), _env(federation, pool)
     resources = gpus.requests(pool.gpu, pool.superexec_resources)
+    if _apart(federation, facts):
+        address = f"{_own_supernode(federation, pool, facts)}:{runtime.port}"
+        index = [node_config.ENVIRONMENT["index"]] if federation.spec.mode == "StatefulSet" else []
+        env = overlay("name", env, index)
     if tasks:  # which use the resources, and must find the SuperNode from elsewhere
         host, variable = f"$({executor.POD_IP})", executor.POD_IP_VARIABLE
         if runs_tls:
@@ -227,6 +294,14 @@ def _superexec_container(
     )
 
 
+def _own_supernode(federation: Federation, pool: Pool, facts: Facts) -> str:
+    """The SuperNode of a SuperExec in another pod: of the same ordinal, or on the same node."""
+    name = pool_name(federation.name, pool.name)
+    service = f"{name}.{namespace_of(federation, facts)}.svc"
+    stateful = federation.spec.mode == "StatefulSet"
+    return f"{name}-$({node_config.INDEX}).{service}" if stateful else service
+
+
 def _env(federation: Federation, pool: Pool) -> list[Object]:
     return overlay("name", gpus.env(pool.gpu), federation.spec.supernodes.env, pool.env)
 
@@ -234,6 +309,7 @@ def _env(federation: Federation, pool: Pool) -> list[Object]:
 def _volumes(
     federation: Federation,
     pool: Pool,
+    facts: Facts,
     releases: PoolReleases,
     config: NodeConfig,
     name: str,
@@ -245,9 +321,9 @@ def _volumes(
         volumes.append(node_config.volume(name))
     if not federation.spec.insecure:
         volumes.append(secrets.authority_volume(federation.name))
-        if secrets.supernode_certificate(federation, releases):
+        if _certificate(federation, releases, facts):
             volumes.append(secrets.supernode_certificate_volume(federation.name))
-        if secrets.superexec_secret(federation, releases.supernode_dialect):
+        if _secret(federation, releases.supernode_dialect, facts):
             volumes.append(secrets.superexec_secret_volume(federation.name))
     if federation.spec.supernode_auth.enabled:
         volumes.append(secrets.keys_volume(federation.name, pool.name))

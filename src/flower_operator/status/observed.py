@@ -32,6 +32,7 @@ class Metadata(Struct, rename="camel"):
     labels: dict[str, str] = msgspec.field(default_factory=dict)
     annotations: dict[str, str] = msgspec.field(default_factory=dict)
     owner_references: tuple[OwnerReference, ...] = ()
+    finalizers: tuple[str, ...] = ()
 
     @property
     def owner(self) -> OwnerReference | None:
@@ -59,8 +60,14 @@ class _ServiceStatus(Struct, rename="camel"):
     load_balancer: _LoadBalancer = msgspec.field(default_factory=_LoadBalancer)
 
 
+class _ServicePort(Struct, rename="camel"):
+    name: str = ""
+    node_port: int | None = None
+
+
 class _ServiceSpec(Struct):
     external_addresses: list[str] | None = msgspec.field(name="externalIPs", default=None)
+    ports: list[_ServicePort] | None = None
 
 
 class ServiceForm(Struct):
@@ -339,22 +346,27 @@ class Federation(Struct):
 
 
 def federation_of(form: FederationForm) -> Federation:
-    return Federation(_unversioned(form.metadata), bytes(form.spec), bytes(form.status))
+    return Federation(unversioned(form.metadata), bytes(form.spec), bytes(form.status))
 
 
 def child_of(form: ChildForm) -> Child:
-    return Child(_unversioned(form.metadata), bytes(form.data))
+    return Child(unversioned(form.metadata), bytes(form.data))
+
+
+def node_port_of(service: Service, name: str) -> int | None:
+    spec = msgspec.json.decode(service.content, type=_ServiceSpec)
+    return next((port.node_port for port in spec.ports or () if port.name == name), None)
 
 
 def service_of(form: ServiceForm) -> Service:
     spec, ingress = bytes(form.spec), form.status.load_balancer.ingress or ()
     given = msgspec.json.decode(spec, type=_ServiceSpec).external_addresses or ()
     addresses = [*given, *(text for each in ingress for text in (each.ip, each.hostname) if text)]
-    return Service(_unversioned(form.metadata), spec, tuple(addresses))
+    return Service(unversioned(form.metadata), spec, tuple(addresses))
 
 
 def counted_of(form: CountedForm) -> Child:
-    return Child(_unversioned(form.metadata), b"")
+    return Child(unversioned(form.metadata), b"")
 
 
 def service_account_of(form: ServiceAccountForm) -> Child:
@@ -362,16 +374,16 @@ def service_account_of(form: ServiceAccountForm) -> Child:
         "automountServiceAccountToken": form.automount_service_account_token,
         "imagePullSecrets": form.image_pull_secrets,
     }
-    return Child(_unversioned(form.metadata), msgspec.json.encode(content))
+    return Child(unversioned(form.metadata), msgspec.json.encode(content))
 
 
 def role_binding_of(form: RoleBindingForm) -> Child:
     content = {"roleRef": form.role_ref, "subjects": form.subjects}
-    return Child(_unversioned(form.metadata), msgspec.json.encode(content))
+    return Child(unversioned(form.metadata), msgspec.json.encode(content))
 
 
 def trust_of(form: TrustForm) -> Trust:
-    return Trust(_unversioned(form.metadata), bytes(form.data))
+    return Trust(unversioned(form.metadata), bytes(form.data))
 
 
 def deployment_of(form: WorkloadForm) -> Workload:
@@ -387,7 +399,7 @@ def daemon_set_of(form: WorkloadForm) -> Workload:
     desired = status.desired_number_scheduled
     whole = status.updated_number_scheduled == desired and status.number_ready >= desired
     return Workload(
-        metadata=_unversioned(form.metadata),
+        metadata=unversioned(form.metadata),
         desired=desired,
         created=status.current_number_scheduled,
         ready=status.number_ready,
@@ -449,7 +461,7 @@ def _replicated(form: WorkloadForm, available: int) -> Workload:
     failures = [each for each in status.conditions or () if each.type == "ReplicaFailure"]
     whole = status.replicas == status.updated_replicas == desired and available >= desired
     return Workload(
-        metadata=_unversioned(form.metadata),
+        metadata=unversioned(form.metadata),
         desired=desired,
         created=status.replicas,
         ready=status.ready_replicas,
@@ -472,7 +484,7 @@ def _current(form: WorkloadForm) -> bool:
     return form.status.observed_generation >= form.metadata.generation
 
 
-def _unversioned(metadata: Metadata) -> Metadata:
+def unversioned(metadata: Metadata) -> Metadata:
     """The cache knows the version; without it, objects compare by what they say."""
     metadata.resource_version = ""
     return metadata

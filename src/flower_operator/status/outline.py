@@ -21,12 +21,28 @@ class PoolOutline:
     workload: str
     kind: Mode
     replicas: int | None
-    """None: as many as there are nodes for it."""
+    """Now; None: as many as there are nodes for it."""
     release: str
     launches_pods: bool
     """Whether its tasks are pods of their own."""
     hangs: bool = False
     """Whether a SuperNode that is refused hangs."""
+    placement: str = ""
+    """What selects the clusters that it runs on, where that is not this one."""
+    position: int = 0
+    """In the manifest."""
+    size: int = 0
+    """SuperNodes with a number, also while it is suspended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exposure:
+    """How the SuperLink is reached from other clusters, as far as the manifest says it."""
+
+    service_type: str
+    address: str | None
+    port: int
+    node_port: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +65,7 @@ class Outline:
     endpoint: str
     release: str
     pools: tuple[PoolOutline, ...]
+    """Those of this cluster."""
     notices: tuple[str, ...]
     suspended: bool
     secure: bool
@@ -65,11 +82,15 @@ class Outline:
     """Whether the SuperLink has a database."""
     max_wait: timedelta | None = None
     """How long a restart waits for runs; None: until they end."""
+    placed: tuple[PoolOutline, ...] = ()
+    """Pools of other clusters; their replicas are those on each."""
+    exposure: Exposure | None = None
+    """Where there are such pools."""
 
 
 def outline_of(federation: Federation, plan: Plan, facts: Facts) -> Outline:
     spec = federation.spec
-    pools = tuple(
+    every = tuple(
         PoolOutline(
             name=pool.name,
             workload=pool_name(federation.name, pool.name),
@@ -78,9 +99,15 @@ def outline_of(federation: Federation, plan: Plan, facts: Facts) -> Outline:
             release=str(releases.supernode),
             launches_pods=pool.executor == "kubernetes",
             hangs=releases.supernode_dialect.refused_supernode_hangs,
+            placement=pool.placement.name if pool.placement else "",
+            position=position,
+            size=pool.replicas or 0,
         )
-        for pool, releases in zip(spec.supernodes.pools, plan.releases.pools, strict=True)
+        for position, (pool, releases) in enumerate(
+            zip(spec.supernodes.pools, plan.releases.pools, strict=True)
+        )
     )
+    placed = tuple(pool for pool in every if pool.placement)
     names: tuple[str, ...] = ()
     if not spec.insecure:
         namespace = namespace_of(federation, facts)
@@ -95,7 +122,7 @@ def outline_of(federation: Federation, plan: Plan, facts: Facts) -> Outline:
         superlink_kind="StatefulSet" if spec.superlink.has_claims else "Deployment",
         endpoint=control_address(federation, facts),
         release=str(plan.releases.superlink),
-        pools=pools,
+        pools=tuple(pool for pool in every if not pool.placement),
         notices=(
             *plan.notices,
             *control_notices(federation),
@@ -111,6 +138,15 @@ def outline_of(federation: Federation, plan: Plan, facts: Facts) -> Outline:
         tls=_tls(federation, plan, facts),
         keeps_state=keeps_state(federation, plan.releases.superlink_dialect),
         max_wait=spec.tls.rotation.longest,
+        placed=placed,
+        exposure=_exposure(federation) if placed else None,
+    )
+
+
+def _exposure(federation: Federation) -> Exposure:
+    service = federation.spec.superlink.service
+    return Exposure(
+        service.type, service.external_address, service.ports.grpc, service.node_ports.grpc
     )
 
 

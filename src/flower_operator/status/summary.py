@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from ..api.types import Condition, Endpoints, FederationStatus, PoolStatus
+from ..api.types import ClusterStatus, Condition, Endpoints, FederationStatus, PoolStatus
 from ..trust.keys import Enrolment
 from .conditions import Finding, conditions_of
 from .observed import Mishap, Pod, Workload
@@ -48,6 +48,55 @@ class Connected:
 
 
 @dataclass(frozen=True)
+class Placed:
+    """A pool on other clusters, as it is."""
+
+    pool: PoolOutline
+    clusters: tuple[ClusterStatus, ...] = ()
+    waiting: tuple[str, str] | None = None
+    """Why it is on none yet, as reason and message."""
+
+    @property
+    def title(self) -> str:
+        return f"pool {self.pool.name}"
+
+    @property
+    def desired(self) -> int:
+        return sum(each.desired for each in self.clusters)
+
+    @property
+    def ready(self) -> int:
+        return sum(each.ready for each in self.clusters)
+
+    @property
+    def faults(self) -> tuple[Fault, ...]:
+        lost = [each.name for each in self.clusters if each.addon == "Lost"]
+        found = [
+            Fault("Refused", f"{self.title}: cluster {each.name}: {each.message}")
+            for each in self.clusters
+            if each.addon == "Refused"
+        ]
+        if lost:
+            names = ", ".join(lost[:3]) + (f" and {len(lost) - 3} more" if lost[3:] else "")
+            found.append(Fault("ClusterLost", f"{self.title}: the hub does not hear of {names}"))
+        return tuple(found)
+
+    @property
+    def state(self) -> tuple[str, str] | None:
+        """Reason and message of one that is not complete."""
+        if self.waiting or self.faults:
+            return self.waiting or (self.faults[0].reason, self.faults[0].message)
+        unready = [each for each in self.clusters if each.ready < each.desired or not each.desired]
+        if not unready:
+            return None
+        return "Placing", (
+            f"{self.title}: {self.ready} of {self.desired} ready; "
+            f"{len(self.clusters) - len(unready)} of {len(self.clusters)} clusters are complete, "
+            f"{unready[0].name} is not"
+        )
+
+
+@dataclass(frozen=True)
 class Observation:
     """A Federation's objects as they are."""
 
@@ -68,6 +117,8 @@ class Observation:
     """What pods with keys wait for, by their names."""
     notes: Sequence[str] = ()
     """No fault, but worth a user's look, beside what follows from the plan."""
+    placed: Sequence[Placed] = ()
+    """Pools on other clusters."""
     upgrade: Finding | None = None
     """How far a change of Flower release has come, if there ever was one."""
 
@@ -126,6 +177,8 @@ def summarize(
     pools = [_pool(pool, observation, now) for pool in outline.pools]
     desired = sum(_desired(pool, part) for pool, part in zip(outline.pools, pools, strict=True))
     ready = sum(_ready(pool, part) for pool, part in zip(outline.pools, pools, strict=True))
+    desired += sum(each.desired for each in observation.placed)
+    ready += sum(each.ready for each in observation.placed)
     was_ready = any(each.type == READY and each.status == "True" for each in previous.conditions)
     findings = _findings(outline, observation, superlink, pools, (ready, desired), was_ready)
     status = FederationStatus(
@@ -136,10 +189,17 @@ def summarize(
         desired_supernodes=desired,
         connected_supernodes=observation.connected.count,
         endpoints=Endpoints(superlink_service=outline.endpoint),
-        pools=[
-            _pool_status(pool, part, outline, previous, generation, now)
-            for pool, part in zip(outline.pools, pools, strict=True)
-        ],
+        pools=_in_order(
+            outline,
+            [
+                _pool_status(pool, part, outline, previous, generation, now)
+                for pool, part in zip(outline.pools, pools, strict=True)
+            ],
+            [
+                _placed_status(each, outline, previous, generation, now)
+                for each in observation.placed
+            ],
+        ),
         conditions=conditions_of(findings, previous.conditions, generation, now),
     )
     return Summary(status, superlink.available, _recheck(observation, now))
@@ -174,6 +234,7 @@ def _findings(
     was_ready: bool,
 ) -> list[Finding]:
     faults = [*observation.faults, *superlink.faults, *(f for part in pools for f in part.faults)]
+    faults += [fault for each in observation.placed for fault in each.faults]
     upgrade = observation.upgrade
     waiting = _waiting(outline, observation, superlink, pools, counts, was_ready)
     if upgrade and upgrade.status:
@@ -210,9 +271,15 @@ def _waiting(
         return "Applying", f"to be applied or removed: {', '.join(observation.pending)}"
     if not superlink.complete:
         return superlink.state
-    for pool, part in zip(outline.pools, pools, strict=True):
-        if not part.complete and not _absent_by_intent(pool, outline):
-            return part.state
+    states = [
+        part.state
+        for pool, part in zip(outline.pools, pools, strict=True)
+        if not part.complete and not _absent_by_intent(pool, outline)
+    ]
+    if not outline.suspended:
+        states += [state for each in observation.placed if (state := each.state)]
+    if states:
+        return states[0]
     if not outline.suspended:
         if counts[1] == 0:
             return "NoNodes", "no node of the cluster matches any pool"
@@ -316,23 +383,53 @@ def _pool_status(
     generation: int,
     now: datetime,
 ) -> PoolStatus:
-    before = next((each for each in previous.pools if each.name == pool.name), None)
     ready, desired = _ready(pool, part), _desired(pool, part)
-    if outline.suspended:
-        finding = Finding(READY, False, "Suspended", "spec.suspend is true")
-    elif part.complete:
-        finding = Finding(READY, True, "AllReady", f"{ready} of {desired} SuperNodes are ready")
-    else:
-        finding = Finding(READY, False, *part.state)
-    history: Sequence[Condition] = before.conditions if before else ()
+    state = None if part.complete else part.state
+    finding = _pool_finding(outline, state, f"{ready} of {desired} SuperNodes are ready")
     return PoolStatus(
         name=pool.name,
         kind=pool.kind,
         release=pool.release,
         desired=desired,
         ready=ready,
-        conditions=conditions_of([finding], history, generation, now),
+        conditions=conditions_of([finding], _history(pool, previous), generation, now),
     )
+
+
+def _placed_status(
+    placed: Placed, outline: Outline, previous: FederationStatus, generation: int, now: datetime
+) -> PoolStatus:
+    pool, clusters = placed.pool, placed.clusters
+    message = f"{placed.ready} of {placed.desired} SuperNodes on {len(clusters)} clusters are ready"
+    finding = _pool_finding(outline, placed.state, message)
+    return PoolStatus(
+        name=pool.name,
+        kind=pool.kind,
+        release=pool.release,
+        desired=placed.desired,
+        ready=placed.ready,
+        clusters=list(clusters),
+        conditions=conditions_of([finding], _history(pool, previous), generation, now),
+    )
+
+
+def _pool_finding(outline: Outline, state: tuple[str, str] | None, complete: str) -> Finding:
+    if outline.suspended:
+        return Finding(READY, False, "Suspended", "spec.suspend is true")
+    return Finding(READY, False, *state) if state else Finding(READY, True, "AllReady", complete)
+
+
+def _history(pool: PoolOutline, previous: FederationStatus) -> Sequence[Condition]:
+    before = next((each for each in previous.pools if each.name == pool.name), None)
+    return before.conditions if before else ()
+
+
+def _in_order(
+    outline: Outline, own: Iterable[PoolStatus], placed: Iterable[PoolStatus]
+) -> list[PoolStatus]:
+    """As in the manifest."""
+    places = {pool.name: pool.position for pool in (*outline.pools, *outline.placed)}
+    return sorted((*own, *placed), key=lambda each: places[each.name])
 
 
 def _recheck(observation: Observation, now: datetime) -> float | None:

@@ -1,0 +1,351 @@
+"""A pool on other clusters, as an addon of Open Cluster Management.
+
+One template serves all clusters of a pool. What differs between them are variables, of which a
+cluster has a config of its own beside the one that all share.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..api.rules import superexec_name
+from ..api.types import Federation, Pool, Rollout
+from ..render.facts import Facts, Numbers, Site
+from ..render.metadata import COMPONENT, MANAGER, POOL, PREFIX, namespace_of, trust_labels
+from ..render.network import site_policies
+from ..render.plan import runs
+from ..render.releases import Releases
+from ..render.supernodes import pool_objects, site_service, superexec_objects
+from ..trust.layout import BUNDLE_FILE, Part
+from .observed import PARTITIONS
+from .partitions import ranges
+from .resources import (
+    ADDON,
+    ADDON_GROUP,
+    CONFIG,
+    DEFINITION,
+    TEMPLATE,
+    WORK_SET,
+)
+
+Object = dict[str, Any]
+
+FEDERATION, NAMESPACE = f"{PREFIX}/federation", f"{PREFIX}/namespace"
+# What other addons are called begins otherwise.
+ADDON_PREFIX = "flower-"
+LONGEST_NAME = 63
+HASH_LENGTH = 8
+CLUSTER_NAME = "{{CLUSTER_NAME}}"
+FIRST_PARTITION = "PARTITION_ID"
+TOTAL = "NUM_PARTITIONS"
+# What it holds may belong to the cluster's owner, so it is left there.
+KEPT = {f"{ADDON_GROUP}/deletion-orphan": ""}
+
+
+@dataclass(frozen=True)
+class Route:
+    """How SuperNodes of other clusters reach the SuperLink."""
+
+    host: str
+    port: int
+
+
+@dataclass(frozen=True)
+class Place:
+    """A pool that runs on other clusters, and what of it does not depend on which."""
+
+    addon: str
+    namespace: str
+    federation: str
+    pool: str
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return {
+            "app.kubernetes.io/managed-by": MANAGER,
+            COMPONENT: "fleet",
+            NAMESPACE: self.namespace,
+            FEDERATION: self.federation,
+            POOL: self.pool,
+        }
+
+
+def place_of(namespace: str, federation: str, pool: str) -> Place:
+    """Names of addons are the hub's: a hash tells namesakes of other namespaces apart."""
+    whole = f"{namespace}/{federation}/{pool}"
+    tail = hashlib.sha256(whole.encode()).hexdigest()[:HASH_LENGTH]
+    room = LONGEST_NAME - len(ADDON_PREFIX) - len(tail) - 1
+    head = f"{federation}-{pool}"[:room].rstrip("-")
+    return Place(f"{ADDON_PREFIX}{head}-{tail}", namespace, federation, pool)
+
+
+def addon_objects(
+    federation: Federation,
+    position: int,
+    facts: Facts,
+    releases: Releases,
+    route: Route,
+    bundle: str | None,
+) -> list[Object]:
+    """What a pool needs on the hub, whichever clusters it runs on; the partitions in all are
+    `facts.numbers.total`. `bundle`: the CA's certificates, where there is TLS."""
+    pool = federation.spec.supernodes.pools[position]
+    place = place_of(namespace_of(federation, facts), federation.name, pool.name)
+    site = _site_facts(pool, facts, route)
+    manifests = _supernode_manifests(federation, position, site, releases, bundle)
+    total = facts.numbers.total if facts.numbers else "0"
+    objects = [
+        _template(place, federation, manifests),
+        _definition(place),
+        _shared_config(place, federation, pool, route, total),
+    ]
+    if federation.spec.isolation_mode == "process" and not federation.spec.suspend:
+        objects.append(_work_set(place, federation, position, site, releases))
+    return objects
+
+
+def cluster_objects(place: Place, cluster: str, partitions: Sequence[int]) -> list[Object]:
+    """What makes a cluster one of the pool's. The config first: an addon that is there without
+    it would be run with nothing in the place of a partition."""
+    configs = [_reference(place, place.namespace)]
+    objects = []
+    if partitions:
+        variables = {partition_variable(at): str(each) for at, each in enumerate(partitions)}
+        objects.append(_config(place, cluster, variables))
+        configs.append(_reference(place, cluster))
+    metadata = {
+        "name": place.addon,
+        "namespace": cluster,
+        "labels": place.labels,
+        "annotations": {PARTITIONS: ranges(partitions)},
+    }
+    return [*objects, _head(ADDON, metadata) | {"spec": {"configs": configs}}]
+
+
+def partition_variable(index: int) -> str:
+    """The name of the variable with the partition of a SuperNode."""
+    return f"{FIRST_PARTITION}_{index}" if index else FIRST_PARTITION
+
+
+def _site_facts(pool: Pool, facts: Facts, route: Route) -> Facts:
+    site = Site(
+        cluster=CLUSTER_NAME,
+        superlink=f"{_variable('SUPERLINK_ADDRESS')}:{_variable('SUPERLINK_PORT')}",
+        host=route.host,
+        port=route.port,
+        image=_variable("IMAGE"),
+    )
+    names = tuple(_variable(partition_variable(at)) for at in range(pool.replicas or 0))
+    numbers = Numbers(((pool.name, names),), _variable(TOTAL))
+    return replace(facts, site=site, numbers=numbers)
+
+
+def _supernode_manifests(
+    federation: Federation,
+    position: int,
+    facts: Facts,
+    releases: Releases,
+    bundle: str | None,
+) -> list[Object]:
+    manifests = [_namespace(namespace_of(federation, facts))]
+    if bundle is not None:
+        manifests.append(_bundle(federation, namespace_of(federation, facts), bundle))
+    manifests += site_policies(federation, position, facts, releases)[:1]
+    manifests += site_service(federation, position, facts, releases.pools[position])
+    manifests += pool_objects(federation, position, facts, releases.pools[position])
+    return [each for each in manifests if runs(federation, each)]
+
+
+def _template(place: Place, federation: Federation, manifests: list[Object]) -> Object:
+    workload = manifests[-1]
+    spec = {
+        "addonName": place.addon,
+        "agentSpec": {
+            "workload": {"manifests": manifests},
+            "manifestConfigs": [_feedback(workload)] if _is_workload(workload) else [],
+        },
+    }
+    return _head(TEMPLATE, {"name": place.addon, "labels": place.labels}) | {"spec": spec}
+
+
+def _definition(place: Place) -> Object:
+    """Installed where the operator says, who gives each cluster its config first."""
+    metadata = {
+        "name": place.addon,
+        "labels": place.labels,
+        "annotations": {f"{ADDON_GROUP}/lifecycle": "addon-manager"},
+    }
+    described = f"SuperNodes of Federation {place.federation} in {place.namespace}"
+    spec = {
+        "addOnMeta": {
+            "displayName": f"Flower: {place.federation}, {place.pool}",
+            "description": f"{described}, pool {place.pool}",
+        },
+        "supportedConfigs": [
+            {
+                "group": ADDON_GROUP,
+                "resource": TEMPLATE.plural,
+                "defaultConfig": {"name": place.addon},
+            },
+            {
+                "group": ADDON_GROUP,
+                "resource": CONFIG.plural,
+                "defaultConfig": {"name": place.addon, "namespace": place.namespace},
+            },
+        ],
+        "installStrategy": {"type": "Manual"},
+    }
+    return _head(DEFINITION, metadata) | {"spec": spec}
+
+
+def _shared_config(
+    place: Place, federation: Federation, pool: Pool, route: Route, total: str
+) -> Object:
+    variables = {
+        "SUPERLINK_ADDRESS": f"[{route.host}]" if ":" in route.host else route.host,
+        "SUPERLINK_PORT": str(route.port),
+        "IMAGE": pool.images.supernode or federation.spec.supernodes.image,
+        "NODE_TYPE": pool.name,
+    }
+    if federation.spec.mode == "StatefulSet":
+        variables[TOTAL] = total
+    return _config(place, place.namespace, variables)
+
+
+def _config(place: Place, namespace: str, variables: dict[str, str]) -> Object:
+    metadata = {"name": place.addon, "namespace": namespace, "labels": place.labels}
+    pairs = [{"name": name, "value": value} for name, value in variables.items()]
+    # The template names the namespace; without a word here the hub would put in its own.
+    spec = {"agentInstallNamespace": "", "customizedVariables": pairs}
+    return _head(CONFIG, metadata) | {"spec": spec}
+
+
+def _reference(place: Place, namespace: str) -> Object:
+    return {
+        "group": ADDON_GROUP,
+        "resource": CONFIG.plural,
+        "namespace": namespace,
+        "name": place.addon,
+    }
+
+
+def _work_set(
+    place: Place, federation: Federation, position: int, facts: Facts, releases: Releases
+) -> Object:
+    """ClientApps have an image of their own, which changes more often than SuperNodes do: it
+    reaches a few clusters at a time, and no more of them once it has failed on some."""
+    pool = federation.spec.supernodes.pools[position]
+    assert pool.placement
+    namespace = namespace_of(federation, facts)
+    policies = site_policies(federation, position, facts, releases)[1:]
+    (workload,) = superexec_objects(federation, position, facts, releases.pools[position])
+    metadata = {
+        "name": superexec_name(federation.name, pool.name),
+        "namespace": place.namespace,
+        "labels": place.labels,
+    }
+    spec = {
+        "placementRefs": [
+            {"name": pool.placement.name, "rolloutStrategy": _strategy(pool.placement.rollout)}
+        ],
+        "manifestWorkTemplate": {
+            "deleteOption": {
+                "propagationPolicy": "SelectivelyOrphan",
+                "selectivelyOrphans": {
+                    "orphaningRules": [{"group": "", "resource": "namespaces", "name": namespace}]
+                },
+            },
+            "workload": {"manifests": [_namespace(namespace), *policies, workload]},
+            "manifestConfigs": [_feedback(workload) | {"conditionRules": [_progress(workload)]}],
+        },
+    }
+    return _head(WORK_SET, metadata) | {"spec": spec}
+
+
+def _strategy(rollout: Rollout) -> Object:
+    return {
+        "type": "Progressive",
+        "progressive": {
+            "maxConcurrency": rollout.max_concurrency,
+            "maxFailures": rollout.max_failures,
+            "progressDeadline": rollout.progress_deadline,
+            "minSuccessTime": "0s",
+        },
+    }
+
+
+# A rollout goes on only past clusters that say themselves that they are done.
+_ROLLED_OUT = {
+    "StatefulSet": (
+        "has(object.status.observedGeneration) && "
+        "object.status.observedGeneration == object.metadata.generation && "
+        "has(object.status.availableReplicas) && "
+        "object.status.availableReplicas == object.spec.replicas && "
+        "has(object.status.updatedReplicas) && "
+        "object.status.updatedReplicas == object.spec.replicas"
+    ),
+    "DaemonSet": (
+        "has(object.status.observedGeneration) && "
+        "object.status.observedGeneration == object.metadata.generation && "
+        "has(object.status.updatedNumberScheduled) && "
+        "object.status.updatedNumberScheduled == object.status.desiredNumberScheduled && "
+        "has(object.status.numberAvailable) && "
+        "object.status.numberAvailable == object.status.desiredNumberScheduled"
+    ),
+}
+READY, DESIRED = "ready", "desired"
+_COUNTS = {
+    "StatefulSet": {READY: ".readyReplicas", DESIRED: ".replicas"},
+    "DaemonSet": {READY: ".numberReady", DESIRED: ".desiredNumberScheduled"},
+}
+
+
+def _progress(workload: Object) -> Object:
+    return {
+        "type": "CEL",
+        "condition": "Progressing",
+        "celExpressions": [f"!({_ROLLED_OUT[workload['kind']]})"],
+        "messageExpression": "result ? 'rolling out' : 'rolled out'",
+    }
+
+
+def _feedback(workload: Object) -> Object:
+    """What the hub is told of a workload on another cluster."""
+    paths = [{"name": name, "path": path} for name, path in _COUNTS[workload["kind"]].items()]
+    return {
+        "resourceIdentifier": {
+            "group": "apps",
+            "resource": f"{workload['kind'].lower()}s",
+            "name": workload["metadata"]["name"],
+            "namespace": workload["metadata"]["namespace"],
+        },
+        "feedbackRules": [{"type": "JSONPaths", "jsonPaths": paths}],
+    }
+
+
+def _is_workload(each: Object) -> bool:
+    return each["kind"] in _COUNTS
+
+
+def _namespace(name: str) -> Object:
+    metadata = {"name": name, "annotations": KEPT}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+
+
+def _bundle(federation: Federation, namespace: str, bundle: str) -> Object:
+    metadata = {
+        "name": Part.BUNDLE.object_name(federation.name),
+        "namespace": namespace,
+        "labels": trust_labels(federation.name),
+    }
+    data = {BUNDLE_FILE: bundle}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+
+
+def _head(resource: Any, metadata: Object) -> Object:
+    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
+
+
+def _variable(name: str) -> str:
+    return f"{{{{{name}}}}}"

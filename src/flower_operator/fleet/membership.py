@@ -1,0 +1,73 @@
+"""Which clusters a pool runs on, and how it fares there."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from ..api.types import ClusterStatus
+from .addon import DESIRED, READY
+from .observed import Addon, Cluster, Work
+from .partitions import ranges
+
+
+@dataclass(frozen=True)
+class Membership:
+    members: tuple[str, ...]
+    """Clusters that the pool is to run on."""
+    leaving: tuple[str, ...]
+    """Those where something of it may still run, which keep their partitions until it is gone."""
+
+
+def membership_of(
+    decided: Collection[str],
+    addons: Mapping[str, Addon],
+    works: Mapping[str, Work],
+    clusters: Mapping[str, Cluster],
+) -> Membership:
+    """`addons` and `works` are what there is of the pool, by cluster. A cluster that is lost is no
+    longer selected, but stays: it may be back, and nothing could be taken from it meanwhile. One
+    that the hub does not know any more is gone for good."""
+    lost = {
+        name
+        for name, addon in addons.items()
+        if name in clusters
+        and not clusters[name].available
+        and not addon.metadata.deletion_timestamp
+    }
+    members = {name for name in decided if name in clusters} | lost
+    there = {name for name in (*addons, *works) if name in clusters}
+    return Membership(tuple(sorted(members)), tuple(sorted(there - members)))
+
+
+def cluster_status(
+    name: str,
+    replicas: int | None,
+    addon: Addon | None,
+    work: Work | None,
+    cluster: Cluster | None,
+    partitions: Collection[int],
+) -> ClusterStatus:
+    """`replicas`: of each cluster; None: as many as it has nodes."""
+    numbers = work.numbers if work else {}
+    desired = replicas if replicas is not None else numbers.get(DESIRED, 0)
+    ready = min(numbers.get(READY, 0), desired)
+    lost = cluster is not None and not cluster.available
+    state, message = _health(addon, cluster)
+    return ClusterStatus(
+        name=name,
+        desired=desired,
+        ready=0 if lost else ready,
+        addon=state,
+        message=message,
+        last_seen=cluster.since or None if cluster and lost else None,
+        partitions=ranges(partitions) or None,
+    )
+
+
+def _health(addon: Addon | None, cluster: Cluster | None) -> tuple[str, str]:
+    if cluster is not None and not cluster.available:
+        return "Lost", "the hub does not hear of the cluster"
+    if addon is None:
+        return "Placing", ""
+    if addon.refusal:
+        return "Refused", addon.refusal
+    return {"True": "Available", "False": "Unavailable"}.get(addon.available, "Placing"), ""

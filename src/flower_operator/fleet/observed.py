@@ -1,0 +1,197 @@
+"""What is read of a hub's objects: the fields that a decision depends on."""
+
+import msgspec
+
+from ..render.metadata import PREFIX
+from ..status.observed import Metadata, unversioned
+from .partitions import numbers_of
+
+Struct = msgspec.Struct
+
+PLACEMENT = "cluster.open-cluster-management.io/placement"
+ADDON_NAME = "open-cluster-management.io/addon-name"
+PARTITIONS = f"{PREFIX}/partitions"
+AVAILABLE = "ManagedClusterConditionAvailable"
+
+
+class _Condition(Struct, rename="camel"):
+    type: str = ""
+    status: str = ""
+    message: str = ""
+    last_transition_time: str = ""
+
+
+class _Decision(Struct, rename="camel"):
+    cluster_name: str = ""
+
+
+class _DecisionStatus(Struct):
+    decisions: list[_Decision] | None = None
+
+
+class DecisionForm(Struct):
+    metadata: Metadata = msgspec.field(default_factory=Metadata)
+    status: _DecisionStatus = msgspec.field(default_factory=_DecisionStatus)
+
+
+class Decision(Struct):
+    """One page of what a Placement selects."""
+
+    namespace: str
+    placement: str
+    clusters: tuple[str, ...]
+
+
+class _ClusterSpec(Struct, rename="camel"):
+    hub_accepts_client: bool = False
+
+
+class _Conditions(Struct):
+    conditions: list[_Condition] | None = None
+
+    def find(self, kind: str) -> _Condition | None:
+        return next((each for each in self.conditions or () if each.type == kind), None)
+
+
+class ClusterForm(Struct):
+    metadata: Metadata = msgspec.field(default_factory=Metadata)
+    spec: _ClusterSpec = msgspec.field(default_factory=_ClusterSpec)
+    status: _Conditions = msgspec.field(default_factory=_Conditions)
+
+
+class Cluster(Struct):
+    name: str
+    available: bool
+    since: str
+    """When that last changed."""
+
+
+class ObjectForm(Struct):
+    """Something of ours of which only matters whether it is as we made it."""
+
+    metadata: Metadata = msgspec.field(default_factory=Metadata)
+
+
+class Object(Struct):
+    metadata: Metadata
+
+
+class AddonForm(Struct):
+    metadata: Metadata = msgspec.field(default_factory=Metadata)
+    status: _Conditions = msgspec.field(default_factory=_Conditions)
+
+
+class Addon(Object):
+    """A pool's addon on one cluster."""
+
+    partitions: tuple[int, ...]
+    available: str
+    """True, False or Unknown."""
+    refusal: str
+    """What the cluster said to it, where it could not be applied there."""
+
+
+class _FieldValue(Struct):
+    integer: int | None = None
+
+
+class _Value(Struct, rename="camel"):
+    name: str = ""
+    field_value: _FieldValue = msgspec.field(default_factory=_FieldValue)
+
+
+class _Feedback(Struct):
+    values: list[_Value] | None = None
+
+
+class _Manifest(Struct, rename="camel"):
+    status_feedback: _Feedback = msgspec.field(default_factory=_Feedback)
+
+
+class _ResourceStatus(Struct):
+    manifests: list[_Manifest] | None = None
+
+
+class _WorkStatus(Struct, rename="camel"):
+    resource_status: _ResourceStatus = msgspec.field(default_factory=_ResourceStatus)
+
+
+class WorkForm(Struct):
+    metadata: Metadata = msgspec.field(default_factory=Metadata)
+    status: _WorkStatus = msgspec.field(default_factory=_WorkStatus)
+
+
+class Work(Struct):
+    """What a cluster has of an addon, and what it tells of it."""
+
+    cluster: str
+    addon: str
+    numbers: dict[str, int]
+
+
+class _Summary(Struct):
+    total: int = 0
+    available: int = 0
+    degraded: int = 0
+    progressing: int = 0
+
+
+class _WorkSetStatus(Struct):
+    summary: _Summary = msgspec.field(default_factory=_Summary)
+
+
+class WorkSetForm(Struct):
+    metadata: Metadata = msgspec.field(default_factory=Metadata)
+    status: _WorkSetStatus = msgspec.field(default_factory=_WorkSetStatus)
+
+
+class WorkSet(Object):
+    total: int
+    available: int
+
+
+def decision_of(form: DecisionForm) -> Decision:
+    metadata = form.metadata
+    clusters = tuple(each.cluster_name for each in form.status.decisions or ())
+    return Decision(metadata.namespace, metadata.labels.get(PLACEMENT, ""), clusters)
+
+
+def cluster_of(form: ClusterForm) -> Cluster | None:
+    """None of one that is not let in, or on its way out for good."""
+    if not form.spec.hub_accepts_client or form.metadata.deletion_timestamp:
+        return None
+    found = form.status.find(AVAILABLE)
+    available = found is not None and found.status == "True"
+    return Cluster(form.metadata.name, available, found.last_transition_time if found else "")
+
+
+def object_of(form: ObjectForm) -> Object:
+    return Object(unversioned(form.metadata))
+
+
+def addon_of(form: AddonForm) -> Addon:
+    health, applied = form.status.find("Available"), form.status.find("ManifestApplied")
+    refused = applied.message if applied and applied.status == "False" else ""
+    try:
+        partitions = numbers_of(form.metadata.annotations.get(PARTITIONS, ""))
+    except ValueError:  # someone else's doing
+        partitions = ()
+    return Addon(
+        unversioned(form.metadata), partitions, health.status if health else "Unknown", refused
+    )
+
+
+def work_set_of(form: WorkSetForm) -> WorkSet:
+    summary = form.status.summary
+    return WorkSet(unversioned(form.metadata), summary.total, summary.available)
+
+
+def work_of(form: WorkForm) -> Work:
+    numbers = {
+        value.name: value.field_value.integer
+        for manifest in form.status.resource_status.manifests or ()
+        for value in manifest.status_feedback.values or ()
+        if value.field_value.integer is not None
+    }
+    metadata = form.metadata
+    return Work(metadata.namespace, metadata.labels.get(ADDON_NAME, ""), numbers)

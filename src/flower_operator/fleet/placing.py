@@ -1,0 +1,272 @@
+"""Puts pools on the clusters that their Placements select, and takes them off again."""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..api.types import ClusterStatus, Federation
+from ..kube.applied import digest, mark, marked
+from ..kube.cache import Key
+from ..kube.client import Client
+from ..kube.errors import ApiError
+from ..render.facts import Facts, Numbers
+from ..render.releases import find_releases
+from .addon import Route, addon_objects, cluster_objects, place_of
+from .decisions import APPLIED, Action, Apply, Remove, Wait, Wanted, decide
+from .hub import Hub, Identity
+from .membership import Membership, cluster_status, membership_of
+from .observed import Object
+from .partitions import Holder, Partitions, total
+from .resources import OWN
+
+# Each cluster's objects are made one after the other; so many clusters at a time.
+SIDE_BY_SIDE = 16
+
+
+@dataclass(frozen=True)
+class PlacedPool:
+    """What placing needs to know of a pool with a placement."""
+
+    name: str
+    position: int
+    placement: str
+    size: int
+    """SuperNodes with a number, on each cluster."""
+    replicas: int | None
+    """What there are now; None: as many as it has nodes."""
+
+
+@dataclass(frozen=True)
+class Survey:
+    """Where the pools of a Federation are to run, and where something of them still does."""
+
+    memberships: Mapping[str, Membership | None]
+    """By pool; None: its Placement is not there, or yet to decide."""
+
+    def holders(self, pools: Sequence[PlacedPool], held: Partitions) -> dict[Holder, int]:
+        """Who needs how many partitions; those that leave keep theirs."""
+        wanted: dict[Holder, int] = {}
+        for pool in pools:
+            membership = self.memberships[pool.name] or Membership((), ())
+            for cluster in membership.members:
+                wanted[pool.name, cluster] = pool.size
+            for cluster in membership.leaving:
+                wanted[pool.name, cluster] = len(held.get((pool.name, cluster), ()))
+        return wanted
+
+
+@dataclass
+class Outcome:
+    done: list[str] = field(default_factory=list)
+    pending: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+    retry: float | None = None
+
+
+@dataclass(frozen=True)
+class _Rendered:
+    version: tuple[Any, ...]
+    wanted: dict[Identity, Wanted]
+
+
+class Placing:
+    def __init__(self, client: Client, hub: Hub) -> None:
+        self._client = client
+        self._hub = hub
+        self._rendered: dict[Key, _Rendered] = {}
+
+    def survey(self, key: Key, pools: Sequence[PlacedPool]) -> Survey:
+        places = {pool.name: place_of(*key, pool.name) for pool in pools}
+        addons = [place.addon for place in places.values()]
+        self._hub.follow(key, {pool.placement for pool in pools}, addons)
+        memberships: dict[str, Membership | None] = {}
+        for pool in pools:
+            decided = self._hub.decided(key[0], pool.placement)
+            addon = places[pool.name].addon
+            installed, works = self._hub.addons(key, addon), self._hub.works(addon)
+            found = membership_of(decided or (), installed, works, self._hub.clusters)
+            memberships[pool.name] = found if decided is not None or installed else None
+        return Survey(memberships)
+
+    def recorded(self, key: Key, pools: Iterable[PlacedPool]) -> Partitions:
+        """The partitions that clusters were given, by what is written on their addons."""
+        return {
+            (pool.name, cluster): partitions
+            for pool in pools
+            for cluster, addon in self._hub.addons(key, place_of(*key, pool.name).addon).items()
+            if (partitions := addon.partitions)
+        }
+
+    async def care(
+        self,
+        key: Key,
+        federation: Federation,
+        version: tuple[Any, ...],
+        facts: Facts,
+        route: Route,
+        bundle: str | None,
+        survey: Survey,
+        pools: Sequence[PlacedPool],
+        partitions: Partitions,
+        *,
+        hold: bool,
+    ) -> Outcome:
+        """Make everything so. `version`: what rendering depends on beside what follows."""
+        version = (*version, route, bundle, total(partitions))
+        rendered = self._rendered.get(key)
+        if rendered is None or rendered.version != version:
+            numbers = Numbers((), str(total(partitions)))
+            shared = _shared(federation, replace(facts, numbers=numbers), route, bundle, pools)
+            rendered = self._rendered[key] = _Rendered(version, shared)
+        wanted = dict(rendered.wanted)
+        for pool in pools:
+            place = place_of(*key, pool.name)
+            membership = survey.memberships[pool.name]
+            for cluster in membership.members if membership else ():
+                numbers_of = partitions.get((pool.name, cluster), ())
+                wanted |= _wanted(cluster_objects(place, cluster, numbers_of))
+        actions = decide(wanted, self._hub.objects(key))
+        shared = rendered.wanted
+        return await self._act(
+            key, (each for each in actions if not (hold and _changes(each, shared)))
+        )
+
+    async def leave(self, key: Key) -> bool:
+        """Take everything off; whether all that can be is gone. A cluster that is lost takes its
+        part off when it is back, and nobody waits for it."""
+        self._rendered.pop(key, None)
+        clusters = self._hub.clusters
+        gone = {name for name, cluster in clusters.items() if not cluster.available}
+        reachable: dict[Identity, Object] = {}
+        actions: list[Action] = []
+        for identity, each in self._hub.objects(key).items():
+            namespace = identity[1]
+            if namespace in ("", key[0]) or (namespace in clusters and namespace not in gone):
+                reachable[identity] = each
+            elif not each.metadata.deletion_timestamp:
+                actions.append(Remove(identity, each.metadata.uid))
+        outcome = await self._act(key, [*actions, *decide({}, reachable)])
+        if reachable or outcome.retry is not None:
+            return False
+        self._hub.forget(key)
+        return True
+
+    def statuses(
+        self, key: Key, pool: PlacedPool, survey: Survey, partitions: Partitions
+    ) -> list[ClusterStatus]:
+        place, membership = place_of(*key, pool.name), survey.memberships[pool.name]
+        addons, works = self._hub.addons(key, place.addon), self._hub.works(place.addon)
+        clusters = self._hub.clusters
+        return [
+            cluster_status(
+                name,
+                pool.replicas,
+                addons.get(name),
+                works.get(name),
+                clusters.get(name),
+                partitions.get((pool.name, name), ()),
+            )
+            for name in (membership.members if membership else ())
+        ]
+
+    async def _act(self, key: Key, actions: Iterable[Action]) -> Outcome:
+        """What all clusters share first; then cluster by cluster, for the config of each must be
+        there before its addon."""
+        outcome = Outcome()
+        lanes: dict[str, list[Action]] = {}
+        for action in actions:
+            lanes.setdefault(_cluster(action, key[0]), []).append(action)
+        await self._follow(lanes.pop("", []), outcome)
+        gate = asyncio.Semaphore(SIDE_BY_SIDE)
+
+        async def follow(lane: list[Action]) -> None:
+            async with gate:
+                await self._follow(lane, outcome)
+
+        await asyncio.gather(*(follow(lane) for lane in lanes.values()))
+        return outcome
+
+    async def _follow(self, actions: Iterable[Action], outcome: Outcome) -> None:
+        for action in actions:
+            title = _title(action)
+            try:
+                match action:
+                    case Apply():
+                        await self._apply(action)
+                        outcome.done.append(f"applied {title}")
+                    case Remove((kind, namespace, name), uid):
+                        await self._client.delete(
+                            OWN[kind], namespace or None, name, uid, "Background"
+                        )
+                        outcome.done.append(f"removed {title}")
+                    case Wait():
+                        outcome.pending.append(title)
+            except ApiError as error:
+                if isinstance(action, Remove) and error.code == 404:
+                    continue
+                outcome.retry = max(outcome.retry or 0.0, error.retry_after)
+                if error.final:
+                    outcome.refused.append(f"{title}: {error.message}")
+                else:
+                    outcome.pending.append(title)
+                return  # what comes after depends on it
+
+    async def _apply(self, action: Apply) -> None:
+        kind = action.wanted.identity[0]
+        note = mark(action.wanted.digest, action.generation)
+        body = marked(action.wanted.body, APPLIED, note)
+        if action.uid is None:
+            answer = await self._client.apply_new(OWN[kind], body)
+        else:
+            body = {**body, "metadata": {**body["metadata"], "uid": action.uid}}
+            answer = await self._client.apply(OWN[kind], body)
+        counted = self._hub.put(kind, answer).metadata
+        if counted.generation != action.generation:  # someone else had a hand in it
+            note = mark(action.wanted.digest, counted.generation)
+            body = marked(action.wanted.body, APPLIED, note)
+            body = {**body, "metadata": {**body["metadata"], "uid": counted.uid}}
+            self._hub.put(kind, await self._client.apply(OWN[kind], body))
+
+
+def _shared(
+    federation: Federation,
+    facts: Facts,
+    route: Route,
+    bundle: str | None,
+    pools: Sequence[PlacedPool],
+) -> dict[Identity, Wanted]:
+    releases = find_releases(federation)
+    objects = []
+    for pool in pools:
+        objects += addon_objects(federation, pool.position, facts, releases, route, bundle)
+    return _wanted(objects)
+
+
+def _wanted(objects: Iterable[Mapping[str, Any]]) -> dict[Identity, Wanted]:
+    found = {}
+    for each in objects:
+        metadata = each["metadata"]
+        identity = each["kind"], metadata.get("namespace", ""), metadata["name"]
+        found[identity] = Wanted(identity, digest(each), metadata["labels"], dict(each))
+    return found
+
+
+def _changes(action: Action, shared: Mapping[Identity, Wanted]) -> bool:
+    """Whether it changes what runs on all clusters."""
+    return isinstance(action, Apply) and bool(action.uid) and action.wanted.identity in shared
+
+
+def _cluster(action: Action, own: str) -> str:
+    """Whose it is; "" stands for all. `own`: the namespace of the Federation."""
+    namespace = _identity(action)[1]
+    return "" if namespace == own else namespace
+
+
+def _identity(action: Action) -> Identity:
+    return action.wanted.identity if isinstance(action, Apply) else action.identity
+
+
+def _title(action: Action) -> str:
+    kind, namespace, name = _identity(action)
+    return f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"

@@ -1,0 +1,160 @@
+"""Federations with pools on other clusters: what of them is the hub's."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from ..api.manifest import parse_stored
+from ..fleet.hub import Hub
+from ..fleet.partitions import Partitions, allocate, total
+from ..fleet.placing import Outcome, PlacedPool, Placing, Survey
+from ..fleet.resources import CLUSTER_GROUP
+from ..fleet.route import route_of
+from ..kube.client import Client
+from ..render import Facts
+from ..render.facts import Numbers
+from ..render.metadata import PREFIX
+from ..status.observed import Federation
+from ..status.outline import Outline
+from ..status.summary import Placed
+from .caches import Caches, Key
+from .desired import FEDERATION
+from .ledger import Ledger
+
+FINALIZER = f"{PREFIX}/fleet"
+NOT_THERE = (
+    "pools with placement need Open Cluster Management: this cluster has no API group "
+    f"{CLUSTER_GROUP}, or its operator was started before that or without --fleet"
+)
+
+
+@dataclass(frozen=True)
+class Look:
+    """Where pools are to run, and which partitions everyone has."""
+
+    survey: Survey
+    partitions: Partitions
+    numbers: Numbers
+
+
+class Placements:
+    """None of a hub where Open Cluster Management is not installed."""
+
+    def __init__(self, client: Client, caches: Caches, hub: Hub | None) -> None:
+        self._client = client
+        self._caches = caches
+        self._hub = hub
+        self._placing = Placing(client, hub) if hub else None
+        self._ledger = Ledger(client)
+
+    async def look(self, key: Key, federation: Federation, outline: Outline) -> Look | None:
+        """Numbers are written down here, before anything is rendered with them."""
+        if not outline.placed or self._placing is None:
+            return None
+        await self._hold(federation)
+        pools = _pools(outline)
+        survey = self._placing.survey(key, pools)
+        held = await self._ledger.read(federation)
+        if held is None:
+            held = self._placing.recorded(key, pools)
+        wanted = {(pool.name, ""): pool.size for pool in outline.pools}
+        wanted |= survey.holders(pools, held)
+        partitions = allocate(held, wanted)
+        if partitions != held:
+            await self._ledger.write(federation, partitions)
+        own = tuple(
+            (pool.name, tuple(map(str, partitions[pool.name, ""]))) for pool in outline.pools
+        )
+        return Look(survey, partitions, Numbers(own, str(total(partitions))))
+
+    async def care(
+        self,
+        key: Key,
+        federation: Federation,
+        outline: Outline,
+        look: Look | None,
+        facts: Facts,
+        bundle: str | None,
+        version: tuple[Any, ...],
+        *,
+        hold: bool,
+    ) -> tuple[list[Placed], Outcome]:
+        """`hold`: what runs elsewhere is left as it is, for the SuperLink comes first."""
+        if not outline.placed:
+            await self._let_go(key, federation)
+            return [], Outcome()
+        if self._placing is None or look is None or outline.exposure is None:
+            missing = ("NoClusterManagement", NOT_THERE)
+            return [Placed(pool, waiting=missing) for pool in outline.placed], Outcome()
+        addresses = self._caches.addresses(key[0], outline.superlink)
+        node_port = self._caches.node_port(key[0], outline.superlink, "fleet")
+        route = route_of(outline.exposure, addresses, node_port)
+        if isinstance(route, tuple):
+            return [Placed(pool, waiting=route) for pool in outline.placed], Outcome()
+        pools = _pools(outline)
+        parsed = parse_stored(
+            {"name": key[1], "namespace": key[0]}, msgspec.json.decode(federation.spec)
+        )
+        outcome = await self._placing.care(
+            key,
+            parsed,
+            version,
+            facts,
+            route,
+            bundle,
+            look.survey,
+            pools,
+            look.partitions,
+            hold=hold,
+        )
+        placed = []
+        for pool, known in zip(outline.placed, pools, strict=True):
+            clusters = self._placing.statuses(key, known, look.survey, look.partitions)
+            waiting = None if clusters else _nowhere(known, look.survey)
+            placed.append(Placed(pool, tuple(clusters), waiting))
+        return placed, outcome
+
+    async def leave(self, key: Key, federation: Federation) -> bool:
+        """Of a Federation that is to go: whether nothing of it is left elsewhere."""
+        if FINALIZER not in federation.metadata.finalizers:
+            return True
+        self._ledger.forget(federation.metadata.uid)
+        return await self._let_go(key, federation)
+
+    async def _let_go(self, key: Key, federation: Federation) -> bool:
+        if FINALIZER not in federation.metadata.finalizers:
+            return True
+        if self._placing and not await self._placing.leave(key):
+            return False
+        rest = [each for each in federation.metadata.finalizers if each != FINALIZER]
+        await self._set_finalizers(federation, rest)
+        return True
+
+    async def _hold(self, federation: Federation) -> None:
+        """Other clusters must be cleared before it may go."""
+        finalizers = federation.metadata.finalizers
+        if FINALIZER not in finalizers:
+            await self._set_finalizers(federation, [*finalizers, FINALIZER])
+
+    async def _set_finalizers(self, federation: Federation, finalizers: list[str]) -> None:
+        metadata = federation.metadata
+        changes = {"metadata": {"uid": metadata.uid, "finalizers": finalizers}}
+        answer = await self._client.patch(FEDERATION, metadata.namespace, metadata.name, changes)
+        if finalizers:
+            self._caches.put(FEDERATION.kind, answer)
+
+
+def _pools(outline: Outline) -> list[PlacedPool]:
+    return [
+        PlacedPool(pool.name, pool.position, pool.placement, pool.size, pool.replicas)
+        for pool in outline.placed
+    ]
+
+
+def _nowhere(pool: PlacedPool, survey: Survey) -> tuple[str, str]:
+    if survey.memberships[pool.name] is None:
+        return "NoPlacement", (
+            f"pool {pool.name}: Placement {pool.placement} is not there or has not decided yet"
+        )
+    return "NoClusters", f"pool {pool.name}: Placement {pool.placement} selects no cluster"
