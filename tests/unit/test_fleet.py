@@ -1,0 +1,328 @@
+"""Pools on other clusters: who has which partition, who is a member, what the hub is given."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flower_operator.api.manifest import parse
+from flower_operator.api.problems import InvalidFederation
+from flower_operator.fleet.addon import Route, addon_objects, cluster_objects, place_of
+from flower_operator.fleet.decisions import APPLIED, Apply, Remove, Wait, Wanted, decide
+from flower_operator.fleet.hub import Identity
+from flower_operator.fleet.membership import cluster_status, membership_of
+from flower_operator.fleet.observed import Addon, Cluster, Object, Work
+from flower_operator.fleet.partitions import (
+    Partitions,
+    allocate,
+    numbers_of,
+    ranges,
+    read,
+    total,
+    write,
+)
+from flower_operator.fleet.route import route_of
+from flower_operator.render import Facts, render
+from flower_operator.render.facts import Numbers
+from flower_operator.render.releases import find_releases
+from flower_operator.status.observed import Metadata
+from flower_operator.status.outline import Exposure
+from tests.unit.federations import Document, document, find
+
+ROUTE = Route("192.0.2.7", 30092)
+PLACED = {"name": "edge", "placement": {"name": "gpu"}}
+HOLDERS = st.tuples(st.sampled_from(["a", "b"]), st.sampled_from(["", "c1", "c2", "c3"]))
+
+
+@given(st.lists(st.dictionaries(HOLDERS, st.integers(0, 4)), max_size=12))
+@settings(max_examples=100, deadline=None)
+def test_partitions_are_never_two_alike_and_stay_with_their_holders(steps: list[Any]) -> None:
+    held: Partitions = {}
+    for wanted in steps:
+        after = allocate(held, wanted)
+        numbers = [number for each in after.values() for number in each]
+        assert len(numbers) == len(set(numbers))
+        assert {holder: len(each) for holder, each in after.items()} == wanted
+        for holder, each in after.items():
+            before = held.get(holder, ())[: len(each)]
+            assert each[: len(before)] == before
+        fresh = set(numbers) - {number for each in held.values() for number in each}
+        assert all(number < len(numbers) for number in fresh)  # the smallest that were free
+        assert read(write(after)) == after
+        assert total(after) == max(numbers, default=-1) + 1
+        held = after
+
+
+def test_what_someone_freed_is_given_to_the_next() -> None:
+    held = allocate({}, {("p", ""): 2, ("p", "one"): 1, ("p", "two"): 1})
+    assert held == {("p", ""): (0, 1), ("p", "one"): (2,), ("p", "two"): (3,)}
+    held = allocate(held, {("p", ""): 2, ("p", "two"): 1})
+    held = allocate(held, {("p", ""): 2, ("p", "two"): 1, ("p", "three"): 2})
+    assert held["p", "two"] == (3,)
+    assert held["p", "three"] == (2, 4)
+
+
+@pytest.mark.parametrize("text", ["", "0", "0-3,7", "9,2-4"])
+def test_numbers_are_written_as_ranges(text: str) -> None:
+    assert ranges(numbers_of(text)) == text
+
+
+def test_a_ledger_that_says_a_number_twice_is_refused() -> None:
+    with pytest.raises(ValueError, match="twice"):
+        read({"p": "one 0-2\ntwo 2\n"})
+
+
+def addon(**metadata: Any) -> Addon:
+    return Addon(Metadata(**metadata), (), "True", "")
+
+
+def test_a_lost_cluster_stays_a_member_and_one_that_is_not_selected_leaves() -> None:
+    clusters = {
+        name: Cluster(name, available, "")
+        for name, available in {"new": True, "kept": True, "lost": False, "left": True}.items()
+    }
+    addons = {name: addon() for name in ("kept", "lost", "left", "gone-for-good")}
+    works = {"left": Work("left", "x", {}), "was": Work("was", "x", {})}
+    found = membership_of({"new", "kept", "unknown"}, addons, works, clusters)
+    assert found.members == ("kept", "lost", "new")
+    assert found.leaving == ("left",)
+
+
+def test_a_lost_cluster_that_was_told_to_leave_is_no_member() -> None:
+    clusters = {"lost": Cluster("lost", False, "")}
+    addons = {"lost": addon(deletion_timestamp="2026-01-01T00:00:00Z")}
+    found = membership_of((), addons, {}, clusters)
+    assert (found.members, found.leaving) == ((), ("lost",))
+
+
+def test_of_a_lost_cluster_nothing_counts_as_ready() -> None:
+    work = Work("c", "x", {"ready": 2, "desired": 2})
+    well = cluster_status("c", 2, addon(), work, Cluster("c", True, ""), (0, 1))
+    assert (well.ready, well.desired, well.addon, well.partitions) == (2, 2, "Available", "0-1")
+    lost = cluster_status("c", 2, addon(), work, Cluster("c", False, "yesterday"), (0, 1))
+    assert (lost.ready, lost.desired, lost.addon, lost.last_seen) == (0, 2, "Lost", "yesterday")
+
+
+def test_names_of_addons_tell_namesakes_apart_and_fit() -> None:
+    one, other = place_of("a", "b-c", "p"), place_of("a-b", "c", "p")
+    assert one.addon != other.addon
+    long = place_of("n" * 60, "f" * 40, "p" * 60)
+    assert len(long.addon) <= 63
+    assert long.addon.startswith("flower-ffff")
+
+
+def hub_objects(
+    federation: Document, bundle: str | None = None, size: int = 4
+) -> dict[str, Document]:
+    parsed = parse(federation)
+    facts = Facts(namespace="team", numbers=Numbers((), str(size)))
+    objects = addon_objects(parsed, 0, facts, find_releases(parsed), ROUTE, bundle)
+    return {each["kind"]: each for each in objects}
+
+
+def manifests(objects: dict[str, Document]) -> dict[str, Document]:
+    every = objects["AddOnTemplate"]["spec"]["agentSpec"]["workload"]["manifests"]
+    return {each["kind"]: each for each in every}
+
+
+NODE_CONFIG = {
+    "partition-id": "{partition}",
+    "num-partitions": "{partitions}",
+    "site": "{cluster}/{pool}",
+}
+
+
+def arguments(workload: Document) -> list[str]:
+    found: list[str] = workload["spec"]["template"]["spec"]["containers"][0]["args"]
+    return found
+
+
+def test_one_supernode_a_cluster_has_its_partition_in_its_arguments() -> None:
+    objects = hub_objects(document(pool={**PLACED, "replicas": 1, "nodeConfig": NODE_CONFIG}))
+    found = arguments(manifests(objects)["StatefulSet"])
+    assert (
+        "num-partitions={{NUM_PARTITIONS}} partition-id={{PARTITION_ID}} "
+        'site="{{CLUSTER_NAME}}/edge"' in found
+    )
+    assert "{{SUPERLINK_ADDRESS}}:{{SUPERLINK_PORT}}" in found
+    container = manifests(objects)["StatefulSet"]["spec"]["template"]["spec"]["containers"][0]
+    assert container["image"] == "{{IMAGE}}"
+
+
+def test_several_have_a_file_each_and_restart_when_their_numbers_change() -> None:
+    objects = hub_objects(document(pool={**PLACED, "replicas": 2, "nodeConfig": NODE_CONFIG}))
+    data = manifests(objects)["ConfigMap"]["data"]
+    assert "partition-id={{PARTITION_ID}}\n" in data["0.toml"]
+    assert "partition-id={{PARTITION_ID_1}}\n" in data["1.toml"]
+    template = manifests(objects)["StatefulSet"]["spec"]["template"]
+    said = template["metadata"]["annotations"]["flower.flwr.ai/partitions"]
+    assert said == "{{PARTITION_ID}},{{PARTITION_ID_1}} of {{NUM_PARTITIONS}}"
+
+
+def test_the_hub_is_given_the_variables_of_all_and_each_cluster_its_own() -> None:
+    objects = hub_objects(document(pool={**PLACED, "replicas": 2}))
+    pairs = objects["AddOnDeploymentConfig"]["spec"]["customizedVariables"]
+    assert {each["name"]: each["value"] for each in pairs} == {
+        "SUPERLINK_ADDRESS": "192.0.2.7",
+        "SUPERLINK_PORT": "30092",
+        "IMAGE": "flwr/supernode:1.25.0",
+        "NODE_TYPE": "edge",
+        "NUM_PARTITIONS": "4",
+    }
+    place = place_of("team", "fed", "edge")
+    config, member = cluster_objects(place, "paris", (5, 7))
+    pairs = config["spec"]["customizedVariables"]
+    assert [(each["name"], each["value"]) for each in pairs] == [
+        ("PARTITION_ID", "5"),
+        ("PARTITION_ID_1", "7"),
+    ]
+    # The hub's own first: a cluster's may lay over it.
+    assert [each["namespace"] for each in member["spec"]["configs"]] == ["team", "paris"]
+    assert member["metadata"]["namespace"] == "paris"
+
+
+def test_no_secret_of_the_hub_goes_out_and_the_ca_does() -> None:
+    federation = document(
+        isolation="process",
+        insecure=False,
+        version="1.41.0",
+        pool={**PLACED, "images": {"superexecClientApp": "flwr/superexec:1.41.0"}},
+    )
+    objects = hub_objects(federation, bundle="CERTIFICATES")
+    text = json.dumps(objects)
+    assert '"secretName"' not in text
+    (bundle,) = (
+        each
+        for each in objects["AddOnTemplate"]["spec"]["agentSpec"]["workload"]["manifests"]
+        if each["kind"] == "ConfigMap"
+    )
+    assert bundle["data"] == {"ca.crt": "CERTIFICATES"}
+
+
+def test_supernodes_elsewhere_reach_their_superlink_and_names_alone() -> None:
+    federation = document(insecure=False, pool={**PLACED})
+    policy = manifests(hub_objects(federation, bundle="X"))["NetworkPolicy"]["spec"]
+    assert policy["ingress"] == []
+    assert policy["egress"][0] == {
+        "to": [{"ipBlock": {"cidr": "192.0.2.7/32"}}],
+        "ports": [{"protocol": "TCP", "port": 30092}],
+    }
+    assert [each["port"] for each in policy["egress"][1]["ports"]] == [53, 53]
+    assert len(policy["egress"]) == 2
+
+
+def test_clientapps_come_as_a_work_of_their_own() -> None:
+    federation = document(isolation="process", insecure=False, pool={**PLACED})
+    objects = hub_objects(federation, bundle="X")
+    supernode = manifests(objects)["StatefulSet"]
+    assert [each["name"] for each in supernode["spec"]["template"]["spec"]["containers"]] == [
+        "supernode"
+    ]
+    spec = objects["ManifestWorkReplicaSet"]["spec"]
+    assert spec["placementRefs"][0]["name"] == "gpu"
+    assert spec["placementRefs"][0]["rolloutStrategy"]["progressive"]["maxConcurrency"] == "25%"
+    *_, workload = spec["manifestWorkTemplate"]["workload"]["manifests"]
+    assert workload["spec"]["replicas"] == 2
+    address = "fed-supernode-edge-$(FLOWER_INDEX).fed-supernode-edge.team.svc:9094"
+    assert address in arguments(workload)
+    assert manifests(objects)["Service"]["metadata"]["name"] == "fed-supernode-edge"
+
+
+def test_a_pool_with_placement_is_no_part_of_the_hubs_own_plan() -> None:
+    pools = [{"name": "here", "nodeConfig": {"id": "{partition}"}}, {**PLACED, "replicas": 3}]
+    federation = parse(document(pools=pools))
+    plan = render(federation, Facts(namespace="team"))
+    names = {each["metadata"]["name"] for each in plan.objects}
+    assert names == {"fed-superlink", "fed-supernode-here"}
+
+
+def test_pools_of_the_hub_take_the_numbers_that_they_are_given() -> None:
+    pools: list[Document] = [
+        {"name": "here", "nodeConfig": {"id": "{partition}/{partitions}"}},
+        PLACED,
+    ]
+    facts = Facts(namespace="team", numbers=Numbers((("here", ("0", "5")),), "6"))
+    plan = render(parse(document(pools=pools)), facts)
+    assert find(plan, "ConfigMap", "fed-supernode-here")["data"] == {
+        "0.toml": 'id="0/6"\n',
+        "1.toml": 'id="5/6"\n',
+    }
+    counted = replace(facts, numbers=Numbers((("here", ("0", "1")),), "6"))
+    plan = render(parse(document(pools=pools)), counted)
+    assert "ConfigMap" not in {each["kind"] for each in plan.objects}
+
+
+@pytest.mark.parametrize(
+    ("pool", "words"),
+    [
+        ({"nodeConfig": {"a": "{cluster}"}}, "{cluster} is to be had only in pools with placement"),
+        ({**PLACED, "env": [{"name": "A", "value": "{{B}}"}]}, "no text of it may hold '{{'"),
+        ({**PLACED, "replicas": 2, "nodeConfig": {"a": "{partition}{node}"}}, "cannot stand"),
+    ],
+)
+def test_what_cannot_be_placed_is_refused(pool: Document, words: str) -> None:
+    with pytest.raises(InvalidFederation) as error:
+        render(parse(document(pool=pool)), Facts())
+    assert words in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("exposure", "found"),
+    [
+        (Exposure("NodePort", "hub.example", 9092, 30092), Route("hub.example", 30092)),
+        (Exposure("NodePort", "hub.example", 9092, None), Route("hub.example", 31234)),
+        (Exposure("LoadBalancer", None, 9092, None), Route("198.51.100.4", 9092)),
+        (Exposure("LoadBalancer", "hub.example", 9092, None), Route("hub.example", 9092)),
+        (Exposure("ClusterIP", "hub.example", 443, None), Route("hub.example", 443)),
+    ],
+)
+def test_the_route_is_what_the_service_says(exposure: Exposure, found: Route) -> None:
+    assert route_of(exposure, ["198.51.100.4"], 31234) == found
+
+
+@pytest.mark.parametrize("kind", ["NodePort", "LoadBalancer", "ClusterIP"])
+def test_without_an_address_it_says_what_is_missing(kind: str) -> None:
+    found = route_of(Exposure(kind, None, 9092, None), [], 31234)
+    assert isinstance(found, tuple)
+    assert found[0] == "NoAddress"
+
+
+def existing(*identities: Identity, **metadata: Any) -> dict[Identity, Object]:
+    return {each: Object(Metadata(uid="u", generation=1, **metadata)) for each in identities}
+
+
+TEMPLATE: Identity = ("AddOnTemplate", "", "flower-x")
+DEFINITION: Identity = ("ClusterManagementAddOn", "", "flower-x")
+SHARED: Identity = ("AddOnDeploymentConfig", "team", "flower-x")
+OWN: Identity = ("AddOnDeploymentConfig", "paris", "flower-x")
+ADDON: Identity = ("ManagedClusterAddOn", "paris", "flower-x")
+
+
+def test_configs_outlive_the_addons_that_read_them() -> None:
+    there = existing(TEMPLATE, DEFINITION, SHARED, OWN, ADDON)
+    assert list(decide({}, there)) == [
+        Wait(TEMPLATE),
+        Wait(DEFINITION),
+        Wait(SHARED),
+        Wait(OWN),
+        Remove(ADDON, "u"),
+    ]
+    del there[ADDON]
+    assert list(decide({}, there)) == [
+        Remove(each, "u") for each in (TEMPLATE, DEFINITION, SHARED, OWN)
+    ]
+
+
+def test_what_is_as_it_should_be_is_left_alone() -> None:
+    wanted = {OWN: Wanted(OWN, "digest", {"a": "b"}, {})}
+    note = {APPLIED: "digest.1"}
+    assert not list(decide(wanted, existing(OWN, annotations=note, labels={"a": "b"})))
+    assert list(decide(wanted, existing(OWN, annotations=note))) == [Apply(wanted[OWN], "u", 1)]
+    changed = existing(OWN, annotations={APPLIED: "other.1"}, labels={"a": "b"})
+    assert list(decide(wanted, changed)) == [Apply(wanted[OWN], "u", 2)]
+    assert list(decide(wanted, {})) == [Apply(wanted[OWN], None, 1)]
+    leaving = existing(OWN, deletion_timestamp="now")
+    assert list(decide(wanted, leaving)) == [Wait(OWN)]
