@@ -33,7 +33,7 @@ from flower_operator.status.outline import Exposure
 from tests.unit.federations import Document, document, find
 
 ROUTE = Route("192.0.2.7", 30092)
-PLACED = {"name": "edge", "placement": {"name": "gpu"}}
+PLACED: Document = {"name": "edge", "placement": {"name": "gpu"}}
 HOLDERS = st.tuples(st.sampled_from(["a", "b"]), st.sampled_from(["", "c1", "c2", "c3"]))
 
 
@@ -232,7 +232,8 @@ def test_clientapps_come_as_a_work_of_their_own() -> None:
 
 
 def test_a_pool_with_placement_is_no_part_of_the_hubs_own_plan() -> None:
-    pools = [{"name": "here", "nodeConfig": {"id": "{partition}"}}, {**PLACED, "replicas": 3}]
+    here: Document = {"name": "here", "nodeConfig": {"id": "{partition}"}}
+    pools = [here, {**PLACED, "replicas": 3}]
     federation = parse(document(pools=pools))
     plan = render(federation, Facts(namespace="team"))
     names = {each["metadata"]["name"] for each in plan.objects}
