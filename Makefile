@@ -17,7 +17,7 @@ TAG := $(lastword $(subst :, ,$(TAGGED)))
 RELEASE := flower-operator dist/chart --namespace $(NAMESPACE) \
 	--set-string manager.image.repository=$(TAGGED:%:$(TAG)=%),manager.image.tag=$(TAG)
 
-.PHONY: help setup demo test test-unit test-local test-cluster test-node node-packages check lint lint-fix manifests generate \
+.PHONY: help setup demo test test-unit test-local test-cluster test-fleet test-node node-packages check lint lint-fix manifests generate \
 	lock bench clean build image docker-build docker-push build-installer install uninstall deploy undeploy run
 
 help: ## this list
@@ -38,7 +38,7 @@ $(VENV)/.locked: requirements/dev.txt
 demo: setup ## four SuperNodes train a model that none of them could alone
 	@$(BIN)/python -m scripts.demo
 
-test: test-unit test-local test-cluster test-node ## every test
+test: test-unit test-local test-cluster test-fleet test-node ## every test
 
 test-unit: setup ## pure tests, seconds
 	$(PYTEST) --numprocesses 2 tests/unit
@@ -48,6 +48,9 @@ test-local: setup ## real flwr releases
 
 test-cluster: setup ## a real Kubernetes API server
 	$(PYTEST) tests/cluster
+
+test-fleet: setup ## a real hub of Open Cluster Management, and clusters that join it
+	$(PYTEST) tests/fleet
 
 test-node: setup ## a real kubelet and containers; skipped unless root has node-packages
 	$(PYTEST) tests/node

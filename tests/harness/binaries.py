@@ -1,4 +1,4 @@
-"""The programs of a Kubernetes control plane, built from Go modules when they are not at hand."""
+"""The programs of clusters and fleets, built from Go modules when they are not at hand."""
 
 import argparse
 import fcntl
@@ -53,6 +53,7 @@ _HELM = _GoModule(_MODULES_FOLDER / "helm")
 _KUBERNETES = _GoModule(_MODULES_FOLDER / "kubernetes")
 _KWOK = _GoModule(_MODULES_FOLDER / "kwok")
 _NODE = _GoModule(_MODULES_FOLDER / "node")
+_OCM = _GoModule(_MODULES_FOLDER / "ocm")
 
 _PROGRAMS = {
     "coredns": (_COREDNS, "."),
@@ -65,6 +66,7 @@ _PROGRAMS = {
     "kubectl": (_KUBERNETES, "k8s.io/kubernetes/cmd/kubectl"),
     "kubelet": (_NODE, "k8s.io/kubernetes/cmd/kubelet"),
     "kwok": (_KWOK, "sigs.k8s.io/kwok/cmd/kwok"),
+    "ocm": (_OCM, "."),
 }
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from .binaries import binary
+from .certificates import self_signed_certificate
 from .https_client import LOOPBACK, HttpsClient
 from .nodes import kwok_configuration, node
 from .ports import free_port
@@ -187,11 +188,19 @@ class ControlPlane:
         lines = [f"{self._tokens[name]},{name},{name},{self._users[name]}" for name in self._users]
         (self.folder / "tokens.csv").write_text("\n".join(lines))
         (self.folder / "service-account.key").write_text(_new_private_key())
+        key, certificate = self_signed_certificate("clients")
+        (self.folder / "clients.key").write_bytes(key)
+        (self.folder / "clients.crt").write_bytes(certificate)
         self._apiserver, self._port = self._start_serving(
             "kube-apiserver",
             "/readyz",
             f"--etcd-servers={_ETCD_CLIENT_URL}",
             "--token-auth-file=tokens.csv",
+            "--client-ca-file=clients.crt",
+            # Servers that leave it to this one to say who calls look for these, and wait.
+            "--requestheader-client-ca-file=clients.crt",
+            "--requestheader-allowed-names=nobody",
+            "--requestheader-username-headers=X-Remote-User",
             "--service-account-issuer=https://kubernetes.default.svc",
             "--service-account-key-file=service-account.key",
             "--service-account-signing-key-file=service-account.key",
@@ -215,6 +224,8 @@ class ControlPlane:
             "kube-controller-manager",
             "/healthz",
             "--service-account-private-key-file=service-account.key",
+            "--cluster-signing-cert-file=clients.crt",
+            "--cluster-signing-key-file=clients.key",
             f"--root-ca-file={self._certificate_file('kube-apiserver')}",
             *arguments,
         )

@@ -86,6 +86,10 @@ class ProcessGroup:
         """Kill a server, which gets no chance to end in order, and start it again."""
         server.process.kill()
         server.process.wait()
+        return self.start_again(server)
+
+    def start_again(self, server: ServerProcess) -> ServerProcess:
+        """Start a server that has ended."""
         again = self._start(server.name, server.command, "ab")
         # In its old place, for those that were started after it still need it.
         self._servers[self._servers.index(server)] = again
