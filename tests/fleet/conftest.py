@@ -5,8 +5,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from tests.cluster.conftest import install_crd, install_roles
+from tests.fleet.federations import Namespace, fleet_namespace
 from tests.harness.control_plane import ControlPlane
 from tests.harness.open_cluster_management import Hub
+from tests.harness.operator_process import OperatorProcess
 
 CLUSTERS = {"north": {"tier": "edge"}, "south": {"tier": "core"}}
 
@@ -18,3 +21,19 @@ def fleet() -> Iterator[Hub]:
         with ThreadPoolExecutor() as pool:
             list(pool.map(hub.managed_cluster, CLUSTERS, CLUSTERS.values()))
         yield hub
+
+
+@pytest.fixture(scope="session")
+def operator(fleet: Hub) -> Iterator[OperatorProcess]:
+    """The operator at work on the hub, with the rights that the chart gives it for that."""
+    install_crd(fleet.plane)
+    account = install_roles(fleet.plane, "addon.enable=true")
+    with OperatorProcess(account, "--fleet") as operator:
+        operator.wait_until_leading()
+        yield operator
+
+
+@pytest.fixture
+def namespace(fleet: Hub, operator: OperatorProcess) -> Iterator[Namespace]:
+    with fleet_namespace(fleet) as namespace:
+        yield namespace

@@ -1,0 +1,134 @@
+"""Pools on the clusters that a Placement selects: they come, are counted, and go."""
+
+from typing import Any
+
+from flower_operator.fleet.addon import place_of
+from flower_operator.fleet.resources import ADDON, CONFIG, WORK
+from tests.cluster.federations import Namespace, condition, wait_until
+from tests.fleet.federations import (
+    SECONDS,
+    Document,
+    fleet_manifest,
+    label,
+    left_on,
+    left_on_hub,
+    listed,
+    node_configs,
+    partitions,
+    placed,
+    select,
+)
+from tests.harness.open_cluster_management import Hub
+from tests.harness.waiting import wait_for
+
+
+def clusters_of(federation: Document, pool: str = "edge") -> dict[str, Document]:
+    (found,) = (each for each in federation["status"]["pools"] if each["name"] == pool)
+    return {each["name"]: each for each in found.get("clusters", [])}
+
+
+def wait_for_partitions(fleet: Hub, namespace: Namespace, **wanted: int) -> None:
+    def seen() -> dict[str, int]:
+        found = partitions(node_configs(fleet, namespace))
+        return {name.partition("/")[0]: number for name, number in found.items()}
+
+    wait_for(lambda: seen() == wanted, lambda: f"{wanted} wanted: {seen()}", SECONDS)
+
+
+def test_a_pool_runs_on_every_cluster_that_is_selected(fleet: Hub, namespace: Namespace) -> None:
+    select(namespace)
+    namespace.apply(fleet_manifest())
+    federation = namespace.wait_until_ready("fed")
+    configs = node_configs(fleet, namespace)
+    assert configs == {
+        f"{name}/fed-supernode-edge-0": {
+            "partition-id": number,
+            "num-partitions": 2,
+            "site": name,
+        }
+        for number, name in enumerate(sorted(fleet.clusters))
+    }
+    assert federation["status"]["supernodes"] == "2/2"
+    assert {
+        name: (each["desired"], each["ready"], each["partitions"])
+        for name, each in clusters_of(federation).items()
+    } == {"north": (1, 1, "0"), "south": (1, 1, "1")}
+
+
+def test_nothing_is_ever_run_without_its_partition(fleet: Hub, namespace: Namespace) -> None:
+    """Every version of the work that a cluster was ever given has its number."""
+    select(namespace, tier="edge")
+    addon = place_of(namespace.name, "fed", "edge").addon
+    path = f"{WORK.path('north')}?watch=1&timeoutSeconds=15&labelSelector="
+    path += f"open-cluster-management.io/addon-name={addon}"
+    watch = fleet.plane.kubectl_process("get", "--raw", path)
+    namespace.apply(fleet_manifest())
+    namespace.wait_until_ready("fed")
+    output, _ = watch.communicate(timeout=30)
+    assert output.count(b"partition-id=0 ") >= 1
+    assert b"partition-id= " not in output
+
+
+def test_who_joins_and_leaves_moves_nobody(fleet: Hub, namespace: Namespace) -> None:
+    select(namespace, chosen="yes")
+    label(fleet, "south", chosen="yes")
+    try:
+        here = {"name": "here", "replicas": 1, "nodeConfig": {"id": "{partition}"}}
+        namespace.apply(fleet_manifest(pools=[here, placed()]))
+        namespace.wait_until_ready("fed")
+        wait_for_partitions(fleet, namespace, south=1)
+        label(fleet, "north", chosen="yes")
+        wait_for_partitions(fleet, namespace, south=1, north=2)
+        label(fleet, "south", chosen=None)
+        wait_for_partitions(fleet, namespace, north=2)
+        wait_until(lambda: not left_on(fleet.clusters["south"].plane, namespace), "left on south")
+        addon = place_of(namespace.name, "fed", "edge").addon
+        for resource in (ADDON, CONFIG):
+            found = [each["metadata"]["name"] for each in listed(fleet.plane, resource, "south")]
+            assert addon not in found
+        label(fleet, "south", chosen="yes")
+        wait_for_partitions(fleet, namespace, south=1, north=2)
+    finally:
+        for name in fleet.clusters:
+            label(fleet, name, chosen=None)
+
+
+def test_a_federation_that_goes_takes_everything_with_it(fleet: Hub, namespace: Namespace) -> None:
+    select(namespace)
+    process: dict[str, Any] = {
+        "isolationMode": "process",
+        "superlink": {"superexecImage": "flwr/superexec:1.41.0"},
+    }
+    pool = placed(images={"superexecClientApp": "flwr/superexec:1.41.0"})
+    namespace.apply(fleet_manifest(pools=[pool], **process))
+    namespace.wait_until_ready("fed")
+    for cluster in fleet.clusters.values():
+        wait_until(
+            lambda plane=cluster.plane: (
+                "statefulset.apps/fed-superexec-edge" in left_on(plane, namespace)
+            ),
+            "no SuperExec",
+        )
+    assert left_on_hub(fleet, namespace)
+    namespace.delete("fed")
+    wait_for(
+        lambda: not left_on_hub(fleet, namespace), lambda: str(left_on_hub(fleet, namespace)), 60
+    )
+    for cluster in fleet.clusters.values():
+        wait_until(lambda plane=cluster.plane: not left_on(plane, namespace), "left on a cluster")
+
+
+def test_without_an_address_it_says_what_is_missing(fleet: Hub, namespace: Namespace) -> None:
+    select(namespace)
+    namespace.apply(fleet_manifest(superlink={"service": {"type": "NodePort"}}))
+    federation = namespace.wait_for_condition("fed", "Ready", "False", "NoAddress")
+    assert "externalAddress" in condition(federation, "Ready")["message"]
+
+
+def test_without_a_placement_it_waits(fleet: Hub, namespace: Namespace) -> None:
+    namespace.apply(fleet_manifest())
+    namespace.wait_for_condition("fed", "Ready", "False", "NoPlacement")
+    select(namespace, no="cluster")
+    namespace.wait_for_condition("fed", "Ready", "False", "NoClusters")
+    select(namespace)
+    namespace.wait_until_ready("fed")
