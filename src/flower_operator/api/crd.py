@@ -78,6 +78,8 @@ def _structural(node: Schema, definitions: dict[str, Schema]) -> Schema:
         rest = {key: value for key, value in node.items() if key not in ("anyOf", "default")}
         return _structural(alternatives[0] | rest, definitions)
     result = {key: value for key, value in node.items() if key not in UNUSED}
+    if "const" in result:  # a choice of one
+        result["enum"] = [result.pop("const")]
     if result.get("additionalProperties") is False:  # the API server prunes or reports by itself
         del result["additionalProperties"]
     if isinstance(result.get("default"), dict | list):  # the fields below have their own
