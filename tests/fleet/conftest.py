@@ -6,7 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.cluster.conftest import install_crd, install_roles
-from tests.fleet.federations import Namespace, fleet_namespace
+from tests.cluster.federations import Namespace
+from tests.fleet.federations import fleet_namespace
 from tests.harness.control_plane import ControlPlane
 from tests.harness.open_cluster_management import Hub
 from tests.harness.operator_process import OperatorProcess

@@ -136,5 +136,5 @@ def left_on(plane: ControlPlane, namespace: Namespace) -> list[str]:
     """What there still is of the operator's, on a managed cluster."""
     kinds = "statefulsets,daemonsets,deployments,services,configmaps,secrets,networkpolicies"
     chosen = "app.kubernetes.io/managed-by=flower-operator"
-    output = plane.kubectl("get", kinds, "-n", namespace.name, "-l", chosen, "-o", "name")
-    return output.split()
+    found = plane.kubectl("get", kinds, "-n", namespace.name, "-l", chosen, "-o", "name")
+    return found.stdout.split()

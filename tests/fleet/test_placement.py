@@ -1,13 +1,13 @@
 """Pools on the clusters that a Placement selects: they come, are counted, and go."""
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from flower_operator.fleet.addon import place_of
 from flower_operator.fleet.resources import ADDON, CONFIG, WORK
-from tests.cluster.federations import Namespace, condition, wait_until
+from tests.cluster.federations import Document, Namespace, condition, wait_until
 from tests.fleet.federations import (
     SECONDS,
-    Document,
     fleet_manifest,
     label,
     left_on,
@@ -61,12 +61,13 @@ def test_nothing_is_ever_run_without_its_partition(fleet: Hub, namespace: Namesp
     addon = place_of(namespace.name, "fed", "edge").addon
     path = f"{WORK.path('north')}?watch=1&timeoutSeconds=15&labelSelector="
     path += f"open-cluster-management.io/addon-name={addon}"
-    watch = fleet.plane.kubectl_process("get", "--raw", path)
-    namespace.apply(fleet_manifest())
-    namespace.wait_until_ready("fed")
-    output, _ = watch.communicate(timeout=30)
-    assert output.count(b"partition-id=0 ") >= 1
-    assert b"partition-id= " not in output
+    with ThreadPoolExecutor() as pool:
+        watch = pool.submit(fleet.plane.kubectl, "get", "--raw", path)
+        namespace.apply(fleet_manifest())
+        namespace.wait_until_ready("fed")
+        versions = watch.result().stdout
+    assert versions.count("partition-id=0 ") >= 1
+    assert "partition-id= " not in versions
 
 
 def test_who_joins_and_leaves_moves_nobody(fleet: Hub, namespace: Namespace) -> None:
@@ -82,15 +83,27 @@ def test_who_joins_and_leaves_moves_nobody(fleet: Hub, namespace: Namespace) -> 
         label(fleet, "south", chosen=None)
         wait_for_partitions(fleet, namespace, north=2)
         wait_until(lambda: not left_on(fleet.clusters["south"].plane, namespace), "left on south")
-        addon = place_of(namespace.name, "fed", "edge").addon
-        for resource in (ADDON, CONFIG):
-            found = [each["metadata"]["name"] for each in listed(fleet.plane, resource, "south")]
-            assert addon not in found
+        wait_until(lambda: not of_cluster(fleet, namespace, "south"), "left in south's namespace")
         label(fleet, "south", chosen="yes")
         wait_for_partitions(fleet, namespace, south=1, north=2)
     finally:
         for name in fleet.clusters:
             label(fleet, name, chosen=None)
+
+
+def of_cluster(fleet: Hub, namespace: Namespace, cluster: str) -> list[str]:
+    """What the hub has for one cluster."""
+    addon = place_of(namespace.name, "fed", "edge").addon
+    return [
+        each["metadata"]["name"]
+        for resource in (ADDON, CONFIG)
+        for each in listed(fleet.plane, resource, cluster)
+        if each["metadata"]["name"] == addon
+    ]
+
+
+def left_on_clusters(fleet: Hub, namespace: Namespace) -> list[list[str]]:
+    return [left_on(cluster.plane, namespace) for cluster in fleet.clusters.values()]
 
 
 def test_a_federation_that_goes_takes_everything_with_it(fleet: Hub, namespace: Namespace) -> None:
@@ -102,20 +115,20 @@ def test_a_federation_that_goes_takes_everything_with_it(fleet: Hub, namespace: 
     pool = placed(images={"superexecClientApp": "flwr/superexec:1.41.0"})
     namespace.apply(fleet_manifest(pools=[pool], **process))
     namespace.wait_until_ready("fed")
-    for cluster in fleet.clusters.values():
-        wait_until(
-            lambda plane=cluster.plane: (
-                "statefulset.apps/fed-superexec-edge" in left_on(plane, namespace)
-            ),
-            "no SuperExec",
-        )
+    superexec = "statefulset.apps/fed-superexec-edge"
+    wait_until(
+        lambda: all(superexec in found for found in left_on_clusters(fleet, namespace)),
+        lambda: f"no SuperExec: {left_on_clusters(fleet, namespace)}",
+    )
     assert left_on_hub(fleet, namespace)
     namespace.delete("fed")
     wait_for(
         lambda: not left_on_hub(fleet, namespace), lambda: str(left_on_hub(fleet, namespace)), 60
     )
-    for cluster in fleet.clusters.values():
-        wait_until(lambda plane=cluster.plane: not left_on(plane, namespace), "left on a cluster")
+    wait_until(
+        lambda: not any(left_on_clusters(fleet, namespace)),
+        lambda: f"left: {left_on_clusters(fleet, namespace)}",
+    )
 
 
 def test_without_an_address_it_says_what_is_missing(fleet: Hub, namespace: Namespace) -> None:

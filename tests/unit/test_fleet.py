@@ -76,7 +76,7 @@ def test_a_ledger_that_says_a_number_twice_is_refused() -> None:
 
 
 def addon(**metadata: Any) -> Addon:
-    return Addon(Metadata(**metadata), (), "True", "")
+    return Addon(Metadata(**metadata), (), "True")
 
 
 def test_a_lost_cluster_stays_a_member_and_one_that_is_not_selected_leaves() -> None:
@@ -143,10 +143,7 @@ def arguments(workload: Document) -> list[str]:
 def test_one_supernode_a_cluster_has_its_partition_in_its_arguments() -> None:
     objects = hub_objects(document(pool={**PLACED, "replicas": 1, "nodeConfig": NODE_CONFIG}))
     found = arguments(manifests(objects)["StatefulSet"])
-    assert (
-        "num-partitions={{NUM_PARTITIONS}} partition-id={{PARTITION_ID}} "
-        'site="{{CLUSTER_NAME}}/edge"' in found
-    )
+    assert 'num-partitions=4 partition-id={{PARTITION_ID}} site="{{CLUSTER_NAME}}/edge"' in found
     assert "{{SUPERLINK_ADDRESS}}:{{SUPERLINK_PORT}}" in found
     container = manifests(objects)["StatefulSet"]["spec"]["template"]["spec"]["containers"][0]
     assert container["image"] == "{{IMAGE}}"
@@ -159,29 +156,30 @@ def test_several_have_a_file_each_and_restart_when_their_numbers_change() -> Non
     assert "partition-id={{PARTITION_ID_1}}\n" in data["1.toml"]
     template = manifests(objects)["StatefulSet"]["spec"]["template"]
     said = template["metadata"]["annotations"]["flower.flwr.ai/partitions"]
-    assert said == "{{PARTITION_ID}},{{PARTITION_ID_1}} of {{NUM_PARTITIONS}}"
+    assert said == "{{PARTITION_ID}},{{PARTITION_ID_1}} of 4"
 
 
-def test_the_hub_is_given_the_variables_of_all_and_each_cluster_its_own() -> None:
-    objects = hub_objects(document(pool={**PLACED, "replicas": 2}))
-    pairs = objects["AddOnDeploymentConfig"]["spec"]["customizedVariables"]
-    assert {each["name"]: each["value"] for each in pairs} == {
+def test_each_cluster_has_all_variables_in_its_own_config() -> None:
+    """The hub does not merge configs."""
+    federation = document(pool={**PLACED, "replicas": 2})
+    config = hub_objects(federation)["AddOnDeploymentConfig"]
+    shared = {
         "SUPERLINK_ADDRESS": "192.0.2.7",
         "SUPERLINK_PORT": "30092",
         "IMAGE": "flwr/supernode:1.25.0",
         "NODE_TYPE": "edge",
-        "NUM_PARTITIONS": "4",
     }
+    assert variables(config) == shared
     place = place_of("team", "fed", "edge")
-    config, member = cluster_objects(place, "paris", (5, 7))
-    pairs = config["spec"]["customizedVariables"]
-    assert [(each["name"], each["value"]) for each in pairs] == [
-        ("PARTITION_ID", "5"),
-        ("PARTITION_ID_1", "7"),
-    ]
-    # The hub's own first: a cluster's may lay over it.
-    assert [each["namespace"] for each in member["spec"]["configs"]] == ["team", "paris"]
+    config, member = cluster_objects(place, "paris", shared, (5, 7))
+    assert variables(config) == shared | {"PARTITION_ID": "5", "PARTITION_ID_1": "7"}
+    (reference,) = member["spec"]["configs"]
+    assert (reference["namespace"], reference["name"]) == ("paris", config["metadata"]["name"])
     assert member["metadata"]["namespace"] == "paris"
+
+
+def variables(config: Document) -> dict[str, str]:
+    return {each["name"]: each["value"] for each in config["spec"]["customizedVariables"]}
 
 
 def test_no_secret_of_the_hub_goes_out_and_the_ca_does() -> None:
@@ -292,6 +290,7 @@ def test_without_an_address_it_says_what_is_missing(kind: str) -> None:
 
 
 def existing(*identities: Identity, **metadata: Any) -> dict[Identity, Object]:
+    metadata = {"labels": {"flower.flwr.ai/namespace": "team"}, **metadata}
     return {each: Object(Metadata(uid="u", generation=1, **metadata)) for each in identities}
 
 
@@ -312,6 +311,12 @@ def test_configs_outlive_the_addons_that_read_them() -> None:
         Remove(ADDON, "u"),
     ]
     del there[ADDON]
+    elsewhere: Identity = ("ManagedClusterAddOn", "rome", "flower-x")
+    both = there | existing(elsewhere)
+    assert [each.identity for each in decide({}, both) if isinstance(each, Remove)] == [
+        OWN,
+        elsewhere,
+    ]
     assert list(decide({}, there)) == [
         Remove(each, "u") for each in (TEMPLATE, DEFINITION, SHARED, OWN)
     ]

@@ -1,11 +1,12 @@
 """A pool on other clusters, as an addon of Open Cluster Management.
 
-One template serves all clusters of a pool. What differs between them are variables, of which a
-cluster has a config of its own beside the one that all share.
+One template serves all clusters of a pool. What differs between them are variables, for which each
+cluster has a config. The hub reads one config only, so that has all of them. How many partitions
+there are stands in the template: when a cluster joins, all others would else get a new config too.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -38,7 +39,6 @@ LONGEST_NAME = 63
 HASH_LENGTH = 8
 CLUSTER_NAME = "{{CLUSTER_NAME}}"
 FIRST_PARTITION = "PARTITION_ID"
-TOTAL = "NUM_PARTITIONS"
 # What it holds may belong to the cluster's owner, so it is left there.
 KEPT = {f"{ADDON_GROUP}/deletion-orphan": ""}
 
@@ -94,33 +94,50 @@ def addon_objects(
     place = place_of(namespace_of(federation, facts), federation.name, pool.name)
     site = _site_facts(pool, facts, route)
     manifests = _supernode_manifests(federation, position, site, releases, bundle)
-    total = facts.numbers.total if facts.numbers else "0"
+    variables = variables_of(federation, position, route)
     objects = [
         _template(place, federation, manifests),
         _definition(place),
-        _shared_config(place, federation, pool, route, total),
+        _config(place, place.namespace, variables),
     ]
     if federation.spec.isolation_mode == "process" and not federation.spec.suspend:
         objects.append(_work_set(place, federation, position, site, releases))
     return objects
 
 
-def cluster_objects(place: Place, cluster: str, partitions: Sequence[int]) -> list[Object]:
+def variables_of(federation: Federation, position: int, route: Route) -> dict[str, str]:
+    """What is the same on all clusters of a pool."""
+    pool = federation.spec.supernodes.pools[position]
+    return {
+        "SUPERLINK_ADDRESS": f"[{route.host}]" if ":" in route.host else route.host,
+        "SUPERLINK_PORT": str(route.port),
+        "IMAGE": pool.images.supernode or federation.spec.supernodes.image,
+        "NODE_TYPE": pool.name,
+    }
+
+
+def cluster_objects(
+    place: Place, cluster: str, variables: Mapping[str, str], partitions: Sequence[int]
+) -> list[Object]:
     """What makes a cluster one of the pool's. The config first: an addon that is there without
     it would be run with nothing in the place of a partition."""
-    configs = [_reference(place, place.namespace)]
-    objects = []
-    if partitions:
-        variables = {partition_variable(at): str(each) for at, each in enumerate(partitions)}
-        objects.append(_config(place, cluster, variables))
-        configs.append(_reference(place, cluster))
+    own = {partition_variable(at): str(each) for at, each in enumerate(partitions)}
+    reference = {
+        "group": ADDON_GROUP,
+        "resource": CONFIG.plural,
+        "namespace": cluster,
+        "name": place.addon,
+    }
     metadata = {
         "name": place.addon,
         "namespace": cluster,
         "labels": place.labels,
         "annotations": {PARTITIONS: ranges(partitions)},
     }
-    return [*objects, _head(ADDON, metadata) | {"spec": {"configs": configs}}]
+    return [
+        _config(place, cluster, {**variables, **own}),
+        _head(ADDON, metadata) | {"spec": {"configs": [reference]}},
+    ]
 
 
 def partition_variable(index: int) -> str:
@@ -137,7 +154,8 @@ def _site_facts(pool: Pool, facts: Facts, route: Route) -> Facts:
         image=_variable("IMAGE"),
     )
     names = tuple(_variable(partition_variable(at)) for at in range(pool.replicas or 0))
-    numbers = Numbers(((pool.name, names),), _variable(TOTAL))
+    total = facts.numbers.total if facts.numbers else "0"
+    numbers = Numbers(((pool.name, names),), total)
     return replace(facts, site=site, numbers=numbers)
 
 
@@ -199,35 +217,12 @@ def _definition(place: Place) -> Object:
     return _head(DEFINITION, metadata) | {"spec": spec}
 
 
-def _shared_config(
-    place: Place, federation: Federation, pool: Pool, route: Route, total: str
-) -> Object:
-    variables = {
-        "SUPERLINK_ADDRESS": f"[{route.host}]" if ":" in route.host else route.host,
-        "SUPERLINK_PORT": str(route.port),
-        "IMAGE": pool.images.supernode or federation.spec.supernodes.image,
-        "NODE_TYPE": pool.name,
-    }
-    if federation.spec.mode == "StatefulSet":
-        variables[TOTAL] = total
-    return _config(place, place.namespace, variables)
-
-
-def _config(place: Place, namespace: str, variables: dict[str, str]) -> Object:
+def _config(place: Place, namespace: str, variables: Mapping[str, str]) -> Object:
     metadata = {"name": place.addon, "namespace": namespace, "labels": place.labels}
     pairs = [{"name": name, "value": value} for name, value in variables.items()]
     # The template names the namespace; without a word here the hub would put in its own.
     spec = {"agentInstallNamespace": "", "customizedVariables": pairs}
     return _head(CONFIG, metadata) | {"spec": spec}
-
-
-def _reference(place: Place, namespace: str) -> Object:
-    return {
-        "group": ADDON_GROUP,
-        "resource": CONFIG.plural,
-        "namespace": namespace,
-        "name": place.addon,
-    }
 
 
 def _work_set(
@@ -296,8 +291,8 @@ _ROLLED_OUT = {
 }
 READY, DESIRED = "ready", "desired"
 _COUNTS = {
-    "StatefulSet": {READY: ".readyReplicas", DESIRED: ".replicas"},
-    "DaemonSet": {READY: ".numberReady", DESIRED: ".desiredNumberScheduled"},
+    "StatefulSet": {READY: ".status.readyReplicas", DESIRED: ".status.replicas"},
+    "DaemonSet": {READY: ".status.numberReady", DESIRED: ".status.desiredNumberScheduled"},
 }
 
 
@@ -321,6 +316,8 @@ def _feedback(workload: Object) -> Object:
             "namespace": workload["metadata"]["namespace"],
         },
         "feedbackRules": [{"type": "JSONPaths", "jsonPaths": paths}],
+        # Told as it happens; hubs that do not know this yet hear of it within ten seconds.
+        "feedbackScrapeType": "Watch",
     }
 
 

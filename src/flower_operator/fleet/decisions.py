@@ -6,6 +6,7 @@ from typing import Any
 
 from ..kube.applied import mark
 from ..render.metadata import PREFIX
+from .addon import NAMESPACE
 from .hub import Identity
 from .observed import Object
 from .resources import ADDON, CONFIG, DEFINITION, TEMPLATE
@@ -61,7 +62,7 @@ def decide(
     for identity, found in existing.items():
         if identity in wanted:
             continue
-        if found.metadata.deletion_timestamp or _is_needed(identity, existing):
+        if found.metadata.deletion_timestamp or _is_needed(identity, found, existing):
             yield Wait(identity)
         else:
             yield Remove(identity, found.metadata.uid)
@@ -81,14 +82,14 @@ def _next_generation(wanted: Wanted, found: Object) -> int:
     return metadata.generation if same else metadata.generation + 1
 
 
-def _is_needed(identity: Identity, existing: Mapping[Identity, Object]) -> bool:
+def _is_needed(identity: Identity, found: Object, existing: Mapping[Identity, Object]) -> bool:
     """A config is, while its addon is there: without it, what runs would be run with less. What
     all clusters share is, while any of them has the addon."""
     kind, namespace, name = identity
-    if kind not in (CONFIG.kind, DEFINITION.kind, TEMPLATE.kind):
-        return False
     holders = {each[1] for each in existing if each[0] == ADDON.kind and each[2] == name}
-    if kind == CONFIG.kind and namespace in holders:
-        return True
-    shared = kind != CONFIG.kind or (DEFINITION.kind, "", name) in existing
-    return shared and bool(holders)
+    if kind in (DEFINITION.kind, TEMPLATE.kind):
+        return bool(holders)
+    if kind == CONFIG.kind:
+        shared = found.metadata.labels.get(NAMESPACE) == namespace
+        return bool(holders) if shared else namespace in holders
+    return False

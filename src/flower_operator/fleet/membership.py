@@ -51,7 +51,7 @@ def cluster_status(
     desired = replicas if replicas is not None else numbers.get(DESIRED, 0)
     ready = min(numbers.get(READY, 0), desired)
     lost = cluster is not None and not cluster.available
-    state, message = _health(addon, cluster)
+    state, message = _health(addon, work, cluster)
     return ClusterStatus(
         name=name,
         desired=desired,
@@ -63,11 +63,11 @@ def cluster_status(
     )
 
 
-def _health(addon: Addon | None, cluster: Cluster | None) -> tuple[str, str]:
+def _health(addon: Addon | None, work: Work | None, cluster: Cluster | None) -> tuple[str, str]:
     if cluster is not None and not cluster.available:
         return "Lost", "the hub does not hear of the cluster"
     if addon is None:
         return "Placing", ""
-    if addon.refusal:
-        return "Refused", addon.refusal
+    if work and work.refusal:
+        return "Refused", work.refusal
     return {"True": "Available", "False": "Unavailable"}.get(addon.available, "Placing"), ""

@@ -87,8 +87,6 @@ class Addon(Object):
     partitions: tuple[int, ...]
     available: str
     """True, False or Unknown."""
-    refusal: str
-    """What the cluster said to it, where it could not be applied there."""
 
 
 class _FieldValue(Struct):
@@ -105,6 +103,7 @@ class _Feedback(Struct):
 
 
 class _Manifest(Struct, rename="camel"):
+    conditions: list[_Condition] | None = None
     status_feedback: _Feedback = msgspec.field(default_factory=_Feedback)
 
 
@@ -127,6 +126,8 @@ class Work(Struct):
     cluster: str
     addon: str
     numbers: dict[str, int]
+    refusal: str = ""
+    """Why something of it could not be applied there."""
 
 
 class _Summary(Struct):
@@ -170,15 +171,12 @@ def object_of(form: ObjectForm) -> Object:
 
 
 def addon_of(form: AddonForm) -> Addon:
-    health, applied = form.status.find("Available"), form.status.find("ManifestApplied")
-    refused = applied.message if applied and applied.status == "False" else ""
+    health = form.status.find("Available")
     try:
         partitions = numbers_of(form.metadata.annotations.get(PARTITIONS, ""))
     except ValueError:  # someone else's doing
         partitions = ()
-    return Addon(
-        unversioned(form.metadata), partitions, health.status if health else "Unknown", refused
-    )
+    return Addon(unversioned(form.metadata), partitions, health.status if health else "Unknown")
 
 
 def work_set_of(form: WorkSetForm) -> WorkSet:
@@ -193,5 +191,17 @@ def work_of(form: WorkForm) -> Work:
         for value in manifest.status_feedback.values or ()
         if value.field_value.integer is not None
     }
+    refusals = (
+        each.message
+        for manifest in form.status.resource_status.manifests or ()
+        for each in manifest.conditions or ()
+        if each.type == "Applied" and each.status == "False" and not _is_early(each.message)
+    )
     metadata = form.metadata
-    return Work(metadata.namespace, metadata.labels.get(ADDON_NAME, ""), numbers)
+    addon = metadata.labels.get(ADDON_NAME, "")
+    return Work(metadata.namespace, addon, numbers, next(refusals, ""))
+
+
+def _is_early(message: str) -> bool:
+    """Agents apply in an order of their own, in which the namespace need not be first."""
+    return "namespaces " in message and "not found" in message

@@ -12,7 +12,7 @@ from ..kube.client import Client
 from ..kube.errors import ApiError
 from ..render.facts import Facts, Numbers
 from ..render.releases import find_releases
-from .addon import Route, addon_objects, cluster_objects, place_of
+from .addon import Route, addon_objects, cluster_objects, place_of, variables_of
 from .decisions import APPLIED, Action, Apply, Remove, Wait, Wanted, decide
 from .hub import Hub, Identity
 from .membership import Membership, cluster_status, membership_of
@@ -68,6 +68,8 @@ class Outcome:
 class _Rendered:
     version: tuple[Any, ...]
     wanted: dict[Identity, Wanted]
+    variables: dict[str, dict[str, str]]
+    """By pool."""
 
 
 class Placing:
@@ -118,14 +120,18 @@ class Placing:
         if rendered is None or rendered.version != version:
             numbers = Numbers((), str(total(partitions)))
             shared = _shared(federation, replace(facts, numbers=numbers), route, bundle, pools)
-            rendered = self._rendered[key] = _Rendered(version, shared)
+            variables = {
+                pool.name: variables_of(federation, pool.position, route) for pool in pools
+            }
+            rendered = self._rendered[key] = _Rendered(version, shared, variables)
         wanted = dict(rendered.wanted)
         for pool in pools:
             place = place_of(*key, pool.name)
             membership = survey.memberships[pool.name]
             for cluster in membership.members if membership else ():
                 numbers_of = partitions.get((pool.name, cluster), ())
-                wanted |= _wanted(cluster_objects(place, cluster, numbers_of))
+                own = cluster_objects(place, cluster, rendered.variables[pool.name], numbers_of)
+                wanted |= _wanted(own)
         actions = decide(wanted, self._hub.objects(key))
         shared = rendered.wanted
         return await self._act(
