@@ -56,6 +56,11 @@ class OperatorProcess:
         self._server.process.kill()
         self._server.process.wait()
 
+    def restart(self) -> None:
+        """Start one anew that was killed, and wait until it leads."""
+        self._server = self._group.crash(self._server)
+        self.wait_until_leading()
+
     def revive(self) -> None:
         """Start it again if it has ended because its Lease ran out, as a Deployment would."""
         if self._server.process.poll() is None:

@@ -332,3 +332,9 @@ def test_what_is_as_it_should_be_is_left_alone() -> None:
     assert list(decide(wanted, {})) == [Apply(wanted[OWN], None, 1)]
     leaving = existing(OWN, deletion_timestamp="now")
     assert list(decide(wanted, leaving)) == [Wait(OWN)]
+
+
+def test_keys_of_supernodes_elsewhere_are_not_promised() -> None:
+    federation = document(insecure=False, supernodeAuth={"enabled": True}, pool=PLACED)
+    with pytest.raises(InvalidFederation, match="they could not get keys"):
+        render(parse(federation), Facts())

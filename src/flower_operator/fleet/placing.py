@@ -5,6 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import msgspec
+
 from ..api.types import ClusterStatus, Federation
 from ..kube.applied import digest, mark, marked
 from ..kube.cache import Key
@@ -16,9 +18,9 @@ from .addon import Route, addon_objects, cluster_objects, place_of, variables_of
 from .decisions import APPLIED, Action, Apply, Remove, Wait, Wanted, decide
 from .hub import Hub, Identity
 from .membership import Membership, cluster_status, membership_of
-from .observed import Object
+from .observed import ClusterForm, Object, cluster_of
 from .partitions import Holder, Partitions, total
-from .resources import OWN
+from .resources import ADDON, MANAGED_CLUSTER, OWN
 
 # Each cluster's objects are made one after the other; so many clusters at a time.
 SIDE_BY_SIDE = 16
@@ -132,11 +134,13 @@ class Placing:
                 numbers_of = partitions.get((pool.name, cluster), ())
                 own = cluster_objects(place, cluster, rendered.variables[pool.name], numbers_of)
                 wanted |= _wanted(own)
-        actions = decide(wanted, self._hub.objects(key))
         shared = rendered.wanted
-        return await self._act(
-            key, (each for each in actions if not (hold and _changes(each, shared)))
-        )
+        actions = [
+            each
+            for each in decide(wanted, self._hub.objects(key))
+            if not (hold and _changes(each, shared)) and not await self._is_just_lost(each)
+        ]
+        return await self._act(key, actions)
 
     async def leave(self, key: Key) -> bool:
         """Take everything off; whether all that can be is gone. A cluster that is lost takes its
@@ -175,6 +179,20 @@ class Placing:
             )
             for name in (membership.members if membership else ())
         ]
+
+    async def _is_just_lost(self, action: Action) -> bool:
+        """Whether a cluster is to lose its addon that is only lost itself: that it is not selected
+        any more may be known here before the reason is, so that is looked up."""
+        if not isinstance(action, Remove) or action.identity[0] != ADDON.kind:
+            return False
+        try:
+            answer = await self._client.get(MANAGED_CLUSTER.path(None, action.identity[1]))
+        except ApiError as error:
+            if error.code == 404:
+                return False
+            raise
+        cluster = cluster_of(msgspec.json.decode(answer, type=ClusterForm))
+        return cluster is not None and not cluster.available
 
     async def _act(self, key: Key, actions: Iterable[Action]) -> Outcome:
         """What all clusters share first; then cluster by cluster, for the config of each must be

@@ -31,6 +31,9 @@ MOST_SUPERNODES = 1000
 RELEASE_FILE = "flower-release"
 """Beside a database: what used it last."""
 
+# What a pool with placement reads as its {cluster}.
+CLUSTER = "local"
+
 
 @dataclass(frozen=True)
 class Options:
@@ -187,15 +190,26 @@ def _with_release(federation: Federation, options: Options) -> Federation:
 
 def _for_this_machine(federation: Federation) -> Federation:
     """There are no pods to be had here: SuperExecs run their tasks as they do if not told. Nor are
-    there Secrets or issuers: certificates are made."""
+    there Secrets or issuers: certificates are made. It stands for one cluster of each Placement."""
     spec, untold = federation.spec, {"executor": None}
-    pools = [pool.model_copy(update=untold) for pool in spec.supernodes.pools]
+    pools = [
+        pool.model_copy(
+            update=untold
+            | {"placement": None}
+            | ({"node_config": _with_cluster(pool.node_config)} if pool.placement else {})
+        )
+        for pool in spec.supernodes.pools
+    ]
     changes = {
         "superlink": spec.superlink.model_copy(update=untold),
         "supernodes": spec.supernodes.model_copy(update={"pools": pools}),
         "tls": spec.tls.model_copy(update={"secret_name": None, "issuer_ref": None}),
     }
     return federation.model_copy(update={"spec": spec.model_copy(update=changes)})
+
+
+def _with_cluster(node_config: dict[str, str]) -> dict[str, str]:
+    return {key: value.replace("{cluster}", CLUSTER) for key, value in node_config.items()}
 
 
 def _cluster_notices(federation: Federation) -> list[str]:
@@ -206,6 +220,8 @@ def _cluster_notices(federation: Federation) -> list[str]:
         notices.append("executor kubernetes is for clusters; here tasks are processes like others")
     if federation.spec.tls.from_elsewhere and not federation.spec.insecure:
         notices.append("spec.tls.secretName and issuerRef are for clusters; here a CA is made")
+    if any(pool.placement for pool in federation.spec.supernodes.pools):
+        notices.append(f"this machine stands for each placement's one cluster, {CLUSTER!r}")
     return notices
 
 

@@ -56,7 +56,8 @@ FLEET = (
     Rule(GROUP, (PLURAL,), ("patch",)),
     # The ledger of partitions is replaced, never merged.
     Rule("", ("configmaps",), ("update",)),
-    Rule(CLUSTER_GROUP, ("managedclusters", "placementdecisions"), _OBSERVE),
+    Rule(CLUSTER_GROUP, ("managedclusters",), ("get", *_OBSERVE)),
+    Rule(CLUSTER_GROUP, ("placementdecisions",), _OBSERVE),
     Rule(
         ADDON_GROUP,
         (
