@@ -7,11 +7,12 @@ from typing import NoReturn
 
 import click
 
-from ..local import federations
+from ..local import federations, joining
 from ..local.federations import LocalError, matching, unknown_component
 from ..local.state import Desired, Record, records
 from ..runs.submission import check_app, submit
 from .connection import show_connection
+from .joining import show_joining
 from .live import LiveTable
 from .logs import print_logs
 from .table import federation_table, list_table
@@ -77,6 +78,10 @@ def show_authority(own: Record) -> None:
     if trusted is None:
         raise LocalError(f"{own.name} has insecure: true: it has no certificates")
     click.echo(Path(trusted).read_text(), nl=False)
+
+
+def join(own: Record, cluster: str, replicas: int) -> None:
+    show_joining(*joining.join(_with_superlink(own), cluster, replicas))
 
 
 def refuse_suspension(own: Record) -> None:

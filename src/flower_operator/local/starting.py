@@ -47,8 +47,9 @@ def start(
     federation: Federation, options: Options, *, attached: bool, tell: Callable[[str], None]
 ) -> Started:
     """Start a Federation, or change it to this if it runs; `tell` hears what takes long."""
+    federation = _with_release(federation, options)
     try:
-        plan = render(_for_this_machine(_with_release(federation, options)), Facts())
+        plan = render(_for_this_machine(federation), Facts())
     except InvalidFederation as error:
         raise LocalError("\n".join(map(str, error.problems))) from None
     own = record(federation.name)
@@ -63,7 +64,7 @@ def start(
         told = _ask(federation, own, before)
         trust = _trust(federation, own, before, told)
         keys = _keys(federation, options, own, before, told)
-        own.write_desired(_desired(federation.name, plan, own, options, before, trust, keys))
+        own.write_desired(_desired(federation, plan, own, options, before, trust, keys))
         if database:
             database.mkdir(parents=True, exist_ok=True)
             (database / RELEASE_FILE).write_text(str(plan.releases.superlink))
@@ -133,7 +134,7 @@ def _keys(
 
 
 def _desired(
-    name: str,
+    federation: Federation,
     plan: Plan,
     own: Record,
     options: Options,
@@ -141,6 +142,7 @@ def _desired(
     trust: Trust | None,
     keys: Keys,
 ) -> Desired:
+    name = federation.name
     others = [each.read_desired() for each in known() if each.name != own.name]
     ports = Ports(
         before.ports if before else {},
@@ -176,6 +178,7 @@ def _desired(
         root_certificates=str(roots) if (roots := trust and trust.root_certificates) else None,
         keyrings={} if plan.external else keys.rings,
         renewal=trust.due if trust else None,
+        manifest=federation.model_dump(by_alias=True, exclude_unset=True),
         external=plan.external is not None,
     )
 

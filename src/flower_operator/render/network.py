@@ -115,7 +115,8 @@ def _superlink_policies(federation: Federation, facts: Facts, releases: Releases
     metadata = superlink_metadata(federation, facts)
     link, runtime = _pods(superlink_labels(federation)), dialect.serverappio.port
     nodes = [_pods(supernode_labels(federation))]
-    if federation.spec.superlink.service.type != "ClusterIP":
+    service = federation.spec.superlink.service
+    if service.type != "ClusterIP" or service.external_address:
         # It is there for SuperNodes of elsewhere, whose addresses nobody knows here.
         nodes += EVERYWHERE
     operator = {
