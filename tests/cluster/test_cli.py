@@ -390,7 +390,7 @@ def test_another_cluster_joins_with_keys_that_the_superlink_knows(
     namespace.apply(manifest("lab", superlink=link, **keyed))
     namespace.wait_for_condition("lab", "SuperLinkAvailable", "True")
     said = person.flower(*join, status=1)
-    assert said.startswith("error: no other cluster reaches lab: set spec.superlink.service.type")
+    assert said.startswith("error: other clusters cannot know the nodes of this one: name one")
     service["externalAddress"] = "192.0.2.7"
     namespace.apply(manifest("lab", superlink=link, **keyed))
     with ProcessGroup() as group, Namespace.new(namespace.cluster) as other:

@@ -10,11 +10,10 @@ from flower_operator.render import Facts, render
 from flower_operator.render.joining import (
     Joining,
     check_joining,
-    fleet_address,
     joining_notices,
     joining_objects,
 )
-from tests.unit.federations import Document, document
+from tests.unit.federations import document
 from tests.unit.test_external import CA
 
 JOINING = Joining("berlin", 2, "192.0.2.7:30092", CA)
@@ -73,26 +72,3 @@ def test_without_tls_there_is_no_ca_and_keys_come_first() -> None:
 def test_a_cluster_that_no_pool_can_be_named_after_is_refused(cluster: str) -> None:
     with pytest.raises(InvalidFederation):
         check_joining(parse(document()), replace(JOINING, cluster=cluster))
-
-
-@pytest.mark.parametrize(
-    ("service", "balancer", "address"),
-    [
-        ({}, [], None),
-        ({"type": "NodePort"}, [], None),
-        ({"externalAddress": "fl.example"}, [], "fl.example:9092"),
-        ({"type": "NodePort", "externalAddress": "2001:db8::7"}, [], "[2001:db8::7]:30001"),
-        ({"type": "LoadBalancer"}, [{}, {"hostname": "lb.example"}], "lb.example:9092"),
-        ({"type": "LoadBalancer"}, [{"ip": "192.0.2.9"}], "192.0.2.9:9092"),
-        ({"type": "LoadBalancer", "externalAddress": "a.b"}, [{"ip": "192.0.2.9"}], "a.b:9092"),
-    ],
-)
-def test_where_other_clusters_find_it(
-    service: Document, balancer: list[Document], address: str | None
-) -> None:
-    hub = parse(document(superlink={"service": service}))
-    there = {
-        "spec": {"ports": [{"name": "fleet", "port": 9092, "nodePort": 30001}]},
-        "status": {"loadBalancer": {"ingress": balancer}},
-    }
-    assert fleet_address(hub, there) == address

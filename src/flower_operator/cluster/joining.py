@@ -11,11 +11,14 @@ from ..api.problems import InvalidFederation
 from ..api.rules import superlink_name
 from ..control import ControlClient, ControlError
 from ..control.joining import make_keys
+from ..fleet.route import route_of
 from ..kube.client import Client
 from ..kube.errors import ApiError
 from ..kube.forward import HOST, forward
 from ..kube.resources import SERVICE
-from ..render.joining import Joining, check_joining, fleet_address
+from ..render.joining import Joining, check_joining
+from ..status.observed import ServiceForm, node_port_of, service_of
+from ..status.outline import exposure_of
 from ..trust.layout import Files
 from .errors import ClusterError
 from .federations import FEDERATION, Federation, list_pods
@@ -61,19 +64,18 @@ async def _whole(client: Client, federation: Federation) -> types.Federation:
 async def _address(client: Client, federation: Federation, whole: types.Federation) -> str:
     namespace, name = federation.metadata.namespace, superlink_name(federation.name)
     try:
-        service = msgspec.json.decode(await client.get(SERVICE.path(namespace, name)))
+        answer = await client.get(SERVICE.path(namespace, name))
     except ApiError as error:
         if error.code != 404:
             raise
         raise ClusterError(f"{federation.name} has no Service {name} yet") from None
-    if address := fleet_address(whole, service):
-        return address
-    if whole.spec.superlink.service.type == "LoadBalancer":
-        raise ClusterError(f"the load balancer of Service {name} has no address yet")
-    raise ClusterError(
-        f"no other cluster reaches {federation.name}: set spec.superlink.service.type to NodePort "
-        "or LoadBalancer, and externalAddress beside it to the name or address that they know"
-    )
+    service = service_of(msgspec.json.decode(answer, type=ServiceForm))
+    node_port = node_port_of(service, "fleet")
+    route = route_of(exposure_of(whole), service.addresses, node_port)
+    if isinstance(route, tuple):
+        raise ClusterError(route[1])
+    host = f"[{route.host}]" if ":" in route.host else route.host
+    return f"{host}:{route.port}"
 
 
 async def _keys(federation: Federation, address: str, joining: Joining) -> Files:

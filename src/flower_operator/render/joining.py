@@ -73,20 +73,6 @@ def joining_notices(federation: Federation) -> list[str]:
     return notices
 
 
-def fleet_address(federation: Federation, service: Mapping[str, Any]) -> str | None:
-    """Where other clusters find the Fleet API, by the SuperLink's Service as it is there; None
-    if nobody has said and no load balancer has an address."""
-    wanted = federation.spec.superlink.service
-    balancer = service.get("status", {}).get("loadBalancer", {}).get("ingress") or []
-    found = [each.get("ip") or each.get("hostname") for each in balancer]
-    host = wanted.external_address or next(filter(None, found), None)
-    if host is None:
-        return None
-    port = next(each for each in service["spec"]["ports"] if each["name"] == "fleet")
-    number = port["nodePort"] if wanted.type == "NodePort" else port["port"]
-    return f"[{host}]:{number}" if ":" in host else f"{host}:{number}"
-
-
 def _pool(federation: Federation, joining: Joining) -> Object:
     pool: Object = {"name": joining.cluster, "replicas": joining.replicas}
     images = federation.spec.supernodes.pools[0].images

@@ -142,12 +142,12 @@ def outline_of(federation: Federation, plan: Plan, facts: Facts) -> Outline:
         keeps_state=keeps_state(federation, plan.releases.superlink_dialect),
         max_wait=spec.tls.rotation.longest,
         placed=placed,
-        exposure=_exposure(federation) if placed else None,
+        exposure=exposure_of(federation) if placed else None,
         external=external is not None,
     )
 
 
-def _exposure(federation: Federation) -> Exposure:
+def exposure_of(federation: Federation) -> Exposure:
     service = federation.spec.superlink.service
     return Exposure(
         service.type, service.external_address, service.ports.grpc, service.node_ports.grpc
