@@ -101,7 +101,8 @@ class Namespace:
         found = {}
         for kind, resource in CHILDREN.items():
             path = f"{resource.path(self.name)}?labelSelector=flower.flwr.ai/component!=trust"
-            for each in self.cluster.request("GET", path)[1]["items"]:
+            # Skupper's kinds are not on every cluster.
+            for each in self.cluster.request("GET", path)[1].get("items", []):
                 if (kind, each["metadata"]["name"]) not in OF_EVERY_NAMESPACE:
                     # A list names the kind of its items once for all.
                     whole = {"apiVersion": resource.api_version, "kind": kind, **each}

@@ -1,5 +1,6 @@
 """Other clusters join a Federation of this one."""
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -15,15 +16,35 @@ from ..fleet.route import route_of
 from ..kube.client import Client
 from ..kube.errors import ApiError
 from ..kube.forward import HOST, forward
-from ..kube.resources import SERVICE
+from ..kube.resources import ACCESS_GRANT, SERVICE
 from ..render.joining import Joining, check_joining
+from ..render.skupper import Grant
 from ..status.observed import ServiceForm, node_port_of, service_of
 from ..status.outline import exposure_of
+from ..status.troubles import seconds_of
 from ..trust.layout import Files
 from .errors import ClusterError
 from .federations import FEDERATION, Federation, list_pods
 from .pods import superlink_pod
 from .trust import read_bundle
+
+
+class _GrantSpec(msgspec.Struct, rename="camel"):
+    redemptions_allowed: int = 1
+
+
+class _GrantStatus(msgspec.Struct, rename="camel"):
+    url: str = ""
+    code: str = ""
+    ca: str = ""
+    redemptions: int = 0
+    expiration_time: str = ""
+    message: str = ""
+
+
+class _AccessGrant(msgspec.Struct):
+    spec: _GrantSpec = msgspec.field(default_factory=_GrantSpec)
+    status: _GrantStatus = msgspec.field(default_factory=_GrantStatus)
 
 
 async def join(
@@ -35,10 +56,14 @@ async def join(
 ) -> tuple[types.Federation, Joining]:
     """What is joined, and as what; keys of it are registered. `tell` hears what fails."""
     federation.check_superlink()
-    whole = await _whole(client, federation)
-    address = await _address(client, federation, whole)
+    whole, grant = await _whole(client, federation), None
+    if whole.spec.interconnect:
+        grant = await _grant(client, federation)
+        address = f"{superlink_name(whole.name)}:{whole.spec.superlink.service.ports.grpc}"
+    else:
+        address = await _address(client, federation, whole)
     authority = None if whole.spec.insecure else await read_bundle(client, federation)
-    joining = Joining(cluster, replicas, address, authority)
+    joining = Joining(cluster, replicas, address, authority, grant=grant)
     try:
         check_joining(whole, joining)
     except InvalidFederation as error:
@@ -76,6 +101,26 @@ async def _address(client: Client, federation: Federation, whole: types.Federati
         raise ClusterError(route[1])
     host = f"[{route.host}]" if ":" in route.host else route.host
     return f"{host}:{route.port}"
+
+
+async def _grant(client: Client, federation: Federation) -> Grant:
+    namespace, name = federation.metadata.namespace, federation.name
+    try:
+        answer = await client.get(ACCESS_GRANT.path(namespace, name))
+    except ApiError as error:
+        if error.code != 404:
+            raise
+        words = f"{name} has no AccessGrant yet; look at: kubectl flower status {name}"
+        raise ClusterError(words) from None
+    found = msgspec.json.decode(answer, type=_AccessGrant)
+    status, again = found.status, f"delete it, and the operator makes it anew: AccessGrant {name}"
+    if not (status.url and status.code and status.ca):
+        raise ClusterError(f"Skupper has not answered AccessGrant {name} yet: {status.message}")
+    if status.redemptions >= found.spec.redemptions_allowed:
+        raise ClusterError(f"no more clusters may link by it; {again}")
+    if status.expiration_time and seconds_of(status.expiration_time) <= time.time():
+        raise ClusterError(f"it ended at {status.expiration_time}; {again}")
+    return Grant(status.url, status.code, status.ca)
 
 
 async def _keys(federation: Federation, address: str, joining: Joining) -> Files:

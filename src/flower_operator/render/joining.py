@@ -9,6 +9,7 @@ from ..api.types import GROUP, KIND, VERSION, Federation
 from ..flower.node_config import placeholders
 from ..trust.keys import keyring_name
 from ..trust.layout import Files, encode_secret
+from .skupper import Grant, linking_objects
 
 Object = dict[str, Any]
 
@@ -26,6 +27,8 @@ class Joining:
     """PEM text that it trusts; None without TLS."""
     keys: Files = field(default_factory=dict)
     """The keyring of its SuperNodes; empty where they have no keys."""
+    grant: Grant | None = None
+    """What it links with, where Skupper leads to the SuperLink."""
 
 
 def check_joining(federation: Federation, joining: Joining) -> None:
@@ -34,7 +37,7 @@ def check_joining(federation: Federation, joining: Joining) -> None:
 
 
 def joining_objects(federation: Federation, joining: Joining) -> list[Object]:
-    """A Federation of the same name for the other cluster, behind its keys if there are some."""
+    """A Federation of the same name for the other cluster, behind its keys and what links it."""
     spec = federation.spec
     external = {"address": joining.address}
     if joining.authority:
@@ -45,6 +48,8 @@ def joining_objects(federation: Federation, joining: Joining) -> list[Object]:
     joined["insecure"] = spec.insecure
     if joining.keys:
         joined["supernodeAuth"] = {"enabled": True}
+    if joining.grant:
+        joined["interconnect"] = spec.interconnect
     joined["superlink"] = {"external": external}
     joined["supernodes"] = {"image": spec.supernodes.image, "pools": [_pool(federation, joining)]}
     manifest = {
@@ -53,7 +58,8 @@ def joining_objects(federation: Federation, joining: Joining) -> list[Object]:
         "metadata": {"name": federation.name},
         "spec": joined,
     }
-    return [*_secret(federation, joining), manifest]
+    links = linking_objects(federation, joining.grant) if joining.grant else []
+    return [*links, *_secret(federation, joining), manifest]
 
 
 def joining_notices(federation: Federation) -> list[str]:

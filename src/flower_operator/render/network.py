@@ -23,6 +23,7 @@ from .metadata import (
     supernode_labels,
 )
 from .releases import Releases
+from .skupper import ROUTER
 from .superlink import superlink_tasks
 from .supernodes import pool_tasks
 
@@ -81,7 +82,8 @@ def network_notices(federation: Federation, releases: Releases) -> list[str]:
         return ["spec.networkPolicy: has no effect with insecure: true unless enabled is true"]
     notices = []
     dialect, external = releases.superlink_dialect, federation.spec.superlink.external
-    if external and address_of(external.host) is None:
+    by_name = external and not federation.spec.interconnect
+    if external and by_name and address_of(external.host) is None:
         notices.append(
             f"spec.networkPolicy: {external.host} is a name, and a policy knows only addresses, so "
             f"SuperNodes may connect to every address on port {external.port}"
@@ -119,6 +121,8 @@ def _superlink_policies(federation: Federation, facts: Facts, releases: Releases
     if service.type != "ClusterIP" or service.external_address:
         # It is there for SuperNodes of elsewhere, whose addresses nobody knows here.
         nodes += EVERYWHERE
+    if federation.spec.interconnect:
+        nodes.append(ROUTER)
     operator = {
         "namespaceSelector": {
             "matchLabels": {"kubernetes.io/metadata.name": facts.operator_namespace}
@@ -165,7 +169,10 @@ def _pool_policies(
 
 
 def _to_superlink(federation: Federation, releases: Releases) -> Object:
-    if external := federation.spec.superlink.external:
+    external = federation.spec.superlink.external
+    if external and federation.spec.interconnect:
+        return {"to": [ROUTER]}  # at a port that Skupper chooses
+    if external:
         return _to_address(external.host, external.port)
     fleet = releases.superlink_dialect.fleet.port
     return _rule("to", [_pods(superlink_labels(federation))], fleet)

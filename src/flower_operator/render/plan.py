@@ -16,6 +16,7 @@ from .persistence import claims, persistence_problems
 from .pods import template_problems
 from .releases import Releases, find_releases
 from .secrets import key_problems
+from .skupper import skupper_objects
 from .superlink import superlink_objects, superlink_tasks
 from .supernodes import pool_objects, pool_tasks, supernodes_service
 
@@ -83,8 +84,9 @@ def render(federation: Federation, facts: Facts) -> Plan:
     policies = network_policies(federation, facts, releases)
     names = supernodes_service(federation, facts)
     trusted = external_objects(federation, facts)
+    links = skupper_objects(federation, facts, releases)
     return Plan(
-        (*policies, *superlink, *names, *trusted, *nodes),
+        (*policies, *superlink, *links, *names, *trusted, *nodes),
         releases,
         tuple(notices),
         external.address if external else None,

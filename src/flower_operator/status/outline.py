@@ -86,6 +86,8 @@ class Outline:
     """Pools of other clusters; their replicas are those on each."""
     exposure: Exposure | None = None
     """Where there are such pools."""
+    interconnected: bool = False
+    """Whether Skupper is to lead other clusters to the SuperLink."""
     external: bool = False
     """Whether the SuperLink runs elsewhere; `endpoint` is its address then."""
 
@@ -143,6 +145,7 @@ def outline_of(federation: Federation, plan: Plan, facts: Facts) -> Outline:
         max_wait=spec.tls.rotation.longest,
         placed=placed,
         exposure=exposure_of(federation) if placed else None,
+        interconnected=bool(spec.interconnect) and not external,
         external=external is not None,
     )
 

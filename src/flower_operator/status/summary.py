@@ -7,6 +7,7 @@ from datetime import datetime
 from ..api.types import ClusterStatus, Condition, Endpoints, FederationStatus, PoolStatus
 from ..trust.keys import Enrolment
 from .conditions import Finding, conditions_of
+from .interconnect import NOTHING, Interconnected
 from .observed import Mishap, Pod, Workload
 from .outline import Outline, PoolOutline
 
@@ -122,6 +123,8 @@ class Observation:
     """No fault, but worth a user's look, beside what follows from the plan."""
     placed: Sequence[Placed] = ()
     """Pools on other clusters."""
+    interconnected: Interconnected = NOTHING
+    """How far Skupper is."""
     upgrade: Finding | None = None
     """How far a change of Flower release has come, if there ever was one."""
 
@@ -254,7 +257,8 @@ def _findings(
         verdict = Finding(READY, False, *waiting)
     else:
         reconciling = Finding(RECONCILING, False, "Done", "everything is as the spec says")
-        verdict = _settled(outline, observation.notes, counts)
+        notes = [*observation.notes, *observation.interconnected.notes]
+        verdict = _settled(outline, notes, counts)
     return [
         verdict,
         reconciling,
@@ -277,6 +281,8 @@ def _waiting(
         return "Applying", f"to be applied or removed: {', '.join(observation.pending)}"
     if superlink and not superlink.complete:
         return superlink.state
+    if observation.interconnected.waiting:
+        return observation.interconnected.waiting
     states = [
         part.state
         for pool, part in zip(outline.pools, pools, strict=True)
