@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.harness.relay import Relay
 from tests.local.machine import Machine, keyed_federation
 
 
@@ -32,12 +33,16 @@ def test_a_machine_that_joins_trains_along(
     assert "note: nodeConfig: {partition} and {partitions} count" in printed.stderr
     machine.up(hub)  # which leaves keys alone that are not its own
     keys, manifest = yaml.safe_load_all(printed.stdout)
+    external = manifest["spec"]["superlink"]["external"]
     manifest["spec"]["supernodes"]["pools"][0]["nodeConfig"]["partition-id"] = "1"
-    other.run("up", "-d", "-", stdin=yaml.safe_dump_all([keys, manifest]))
-    assert "fed: ready\n" in other.run("status", "fed").stdout
-    said = other.run("ca", "fed", check=False)
-    assert "the SuperLink of fed runs elsewhere, at 127.0.0.1:" in said.stderr
-    result = machine.result_of("fed", "--run-config", "nodes=2")
+    with Relay(external["address"]) as relay:  # in the place of Skupper, which is one at heart
+        external["address"] = relay.address
+        other.run("up", "-d", "-", stdin=yaml.safe_dump_all([keys, manifest]))
+        assert "fed: ready\n" in other.run("status", "fed").stdout
+        said = other.run("ca", "fed", check=False)
+        assert f"the SuperLink of fed runs elsewhere, at {relay.address}: ask" in said.stderr
+        result = machine.result_of("fed", "--run-config", "nodes=2")
+        other.run("down", "fed")
     trained = {(each["partition-id"], each["name"]) for each in result["reports"]}
     assert trained == {(0, "{cluster}"), (1, "berlin")}
 

@@ -113,13 +113,13 @@ async def _grant(client: Client, federation: Federation) -> Grant:
         words = f"{name} has no AccessGrant yet; look at: kubectl flower status {name}"
         raise ClusterError(words) from None
     found = msgspec.json.decode(answer, type=_AccessGrant)
-    status, again = found.status, f"delete it, and the operator makes it anew: AccessGrant {name}"
+    status, remedy = found.status, "delete it, and the operator makes it anew"
     if not (status.url and status.code and status.ca):
         raise ClusterError(f"Skupper has not answered AccessGrant {name} yet: {status.message}")
     if status.redemptions >= found.spec.redemptions_allowed:
-        raise ClusterError(f"no more clusters may link by it; {again}")
+        raise ClusterError(f"AccessGrant {name} is used up: {remedy}")
     if status.expiration_time and seconds_of(status.expiration_time) <= time.time():
-        raise ClusterError(f"it ended at {status.expiration_time}; {again}")
+        raise ClusterError(f"AccessGrant {name} ended at {status.expiration_time}: {remedy}")
     return Grant(status.url, status.code, status.ca)
 
 

@@ -224,6 +224,8 @@ def _cluster_notices(federation: Federation) -> list[str]:
         notices.append("executor kubernetes is for clusters; here tasks are processes like others")
     if federation.spec.tls.from_elsewhere and not federation.spec.insecure:
         notices.append("spec.tls.secretName and issuerRef are for clusters; here a CA is made")
+    if federation.spec.interconnect:
+        notices.append("spec.interconnect is for clusters; here everyone is at one machine")
     return notices
 
 
