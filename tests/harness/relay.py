@@ -12,7 +12,6 @@ class Relay:
     def __init__(self, target: str) -> None:
         host, _, port = target.rpartition(":")
         self._target = host, int(port)
-        self.connections = 0
 
     @property
     def address(self) -> str:
@@ -35,7 +34,6 @@ class Relay:
                 near, _ = self._listener.accept()
                 far = socket.create_connection(self._target)
                 self._open += [near, far]
-                self.connections += 1
                 for pair in ((near, far), (far, near)):
                     threading.Thread(target=_pass_on, args=pair, daemon=True).start()
 

@@ -27,7 +27,6 @@ def test_a_machine_that_joins_trains_along(
 ) -> None:
     hub = keyed_federation("fed", release, isolation)
     del hub["spec"]["supernodes"]["pools"][1]
-    hub["spec"]["supernodes"]["pools"][0]["nodeConfig"]["name"] = "{cluster}"
     machine.up(hub)
     printed = machine.run("join", "fed", "--for", "berlin")
     assert "note: nodeConfig: {partition} and {partitions} count" in printed.stderr
@@ -44,7 +43,7 @@ def test_a_machine_that_joins_trains_along(
         result = machine.result_of("fed", "--run-config", "nodes=2")
         other.run("down", "fed")
     trained = {(each["partition-id"], each["name"]) for each in result["reports"]}
-    assert trained == {(0, "{cluster}"), (1, "berlin")}
+    assert trained == {(0, "north_0"), (1, "berlin_0")}
 
 
 def test_a_superlink_that_nobody_finds_is_told(machine: Machine) -> None:

@@ -26,7 +26,10 @@ def test_it_is_the_federation_with_a_superlink_elsewhere_and_a_pool_of_its_own()
             "process",
             insecure=False,
             version="1.41.0",
-            pool={"nodeConfig": {"site": "{cluster}", "node": "{node}"}},
+            pool={
+                "placement": {"name": "all"},
+                "nodeConfig": {"site": "{cluster}", "node": "{node}"},
+            },
         )
     )
     (manifest,) = joining_objects(hub, JOINING)
