@@ -426,7 +426,8 @@ class Condition(Part):
 
 class Endpoints(Part):
     superlink_service: str | None = Field(
-        default=None, description="Address for `flwr run` inside the cluster."
+        default=None,
+        description="Address for `flwr run` inside the cluster, or of a SuperLink elsewhere.",
     )
 
 
