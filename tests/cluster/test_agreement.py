@@ -129,9 +129,18 @@ certificates = st.fixed_dictionaries(
     },
 )
 authentications = st.fixed_dictionaries({}, optional={"enabled": st.booleans()})
+externals = st.fixed_dictionaries(
+    {
+        "address": st.sampled_from(
+            ["a.example:1", "10.0.0.1:65535", "[::1]:9092", "a:65536", "a:0", "a", ":1", "a b:1"]
+        )
+    },
+    optional={"ca": st.sampled_from(["", "pem"])},
+)
 superlinks = st.fixed_dictionaries(
     {"image": st.sampled_from(["", "flwr/superlink:1.25.0"])},
     optional={
+        "external": externals,
         "superexecImage": st.sampled_from(["", "img"]),
         "executor": executors,
         "resources": resources,
@@ -212,6 +221,8 @@ def make_sound(spec: Document) -> None:
     spec.pop("version", None)
     spec["superlink"] |= {"image": "img", "superexecImage": "img" if process else ""}
     spec["superlink"].pop("service", None)
+    if external := spec["superlink"].get("external"):
+        spec["superlink"] = {"external": external, "env": spec["superlink"].get("env", [])}
     pools = spec["supernodes"]["pools"] or [{}]
     for position, pool in enumerate(pools):
         pool |= {"name": f"pool-{position}", "images": {}, "gpu": {}}

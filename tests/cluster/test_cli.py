@@ -6,13 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.federations import Namespace, condition, manifest, wait_until
+from flower_operator.trust.keys import read_keyring
+from tests.cluster.federations import Document, Namespace, condition, manifest, wait_until
 from tests.cluster.person import FEW_SECONDS, Person, wait_for_text
+from tests.cluster.test_operator_identity import Site
 from tests.harness.control_plane import ControlPlane
 from tests.harness.kubelet import Kubelet
 from tests.harness.nodes import FATE
+from tests.harness.processes import ProcessGroup
 from tests.local.machine import REPORT_APP, RESULT, Machine
 from tests.local.machine import federation as local_federation
+from tests.local.test_control_api import Stage
 
 pytestmark = pytest.mark.usefixtures("operator")
 
@@ -374,3 +378,36 @@ def test_a_run_without_a_superlink_says_so(namespace: Namespace, person: Person)
     assert said == (
         "error: the SuperLink of lab is not ready; look at: kubectl flower status lab\n"
     )
+
+
+def test_another_cluster_joins_with_keys_that_the_superlink_knows(
+    namespace: Namespace, person: Person, kubelet: Kubelet
+) -> None:
+    service: Document = {"type": "NodePort", "nodePorts": {"grpc": 30992}}
+    link = {"image": "flwr/superlink:1.41.0", "podTemplate": ON_KUBELET, "service": service}
+    keyed: Document = {"insecure": False, "supernodeAuth": {"enabled": True}}
+    join = ("join", "lab", "--for", "berlin", "-n", namespace.name)
+    namespace.apply(manifest("lab", superlink=link, **keyed))
+    namespace.wait_for_condition("lab", "SuperLinkAvailable", "True")
+    said = person.flower(*join, status=1)
+    assert said.startswith("error: other clusters cannot know the nodes of this one: name one")
+    service["externalAddress"] = "192.0.2.7"
+    namespace.apply(manifest("lab", superlink=link, **keyed))
+    with ProcessGroup() as group, Namespace.new(namespace.cluster) as other:
+        site = Site(namespace, Stage("1.41.0", group, secure=True))
+        site.start_superlink()
+        kubelet.ports[8000] = int(site.stage.ports["8000"])
+        wait_until(site.answers, "the SuperLink does not answer")
+        said = person.flower(*join[:3], "Berlin", *join[4:], status=1)
+        assert "spec.supernodes.pools[0].name: must match" in said
+        assert site.nodes() == []
+        printed = person.flower(*join, "--replicas", "2")
+        assert "note: the SuperLink forgets these keys when it is restarted" in printed
+        manifests = "".join(printed.partition("apiVersion")[1:])
+        namespace.cluster.kubectl("apply", "-n", other.name, "-f", "-", input=manifests)
+        joined = other.wait_until_ready("lab")
+        assert joined["status"]["endpoints"]["superlinkService"] == "192.0.2.7:30992"
+        ring = read_keyring(other.secret("lab-supernode-berlin-keys"))
+        assert ring
+        known = {node.name: (node.public_key or b"").decode() for node in site.nodes()}
+        assert known == {f"berlin-{name}": key for name, key in ring.keys.items()}

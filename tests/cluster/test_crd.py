@@ -165,7 +165,7 @@ def long_names(document: Document) -> None:
         (
             document(isolation="process"),
             launch_with_a_certificate_from_elsewhere,
-            "spec.supernodes.pools[*].executor may be kubernetes with spec.tls.secretName or",
+            "spec.supernodes.pools[*].executor may be kubernetes with spec.tls.secretName, ",
         ),
         (
             document(isolation="process"),

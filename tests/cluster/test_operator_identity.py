@@ -8,7 +8,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key
 
-from flower_operator.control import Node
+from flower_operator.control import ControlError, Node
 from tests.cluster.conftest import install_crd
 from tests.cluster.federations import Document, Namespace, condition, manifest, wait_until
 from tests.cluster.test_operator_connected import controller
@@ -72,6 +72,13 @@ class Site:
                 await client.close()
 
         return asyncio.run(ask())
+
+    def answers(self) -> bool:
+        try:
+            self.nodes()
+        except ControlError:
+            return False
+        return True
 
     def wait_for_statuses(self, **wanted: int) -> None:
         """Until the SuperLink knows so many SuperNodes of each status, and no others."""

@@ -118,6 +118,7 @@ def command_lines(release: Release, dialect: Dialect) -> Iterator[dict[str, Any]
                 "launches_pods": executors[pool] == "kubernetes",
                 "persistent": "persistence" in document["spec"]["superlink"],
                 "authenticated": "supernodeAuth" in document["spec"],
+                "external": document["spec"]["superlink"].get("external", {}).get("address"),
             }
             if (key := json.dumps(line)) not in seen:
                 seen.add(key)
@@ -133,7 +134,8 @@ def variations(release: Release) -> Iterator[dict[str, Any]]:
                 spec = copy["spec"]
                 spec |= {"version": str(release), "isolationMode": isolation, "insecure": insecure}
                 superexec = "flwr/superexec" if isolation == "process" else None
-                spec["superlink"]["superexecImage"] = superexec
+                if "external" not in spec["superlink"]:
+                    spec["superlink"]["superexecImage"] = superexec
                 for pool in spec["supernodes"]["pools"]:
                     pool.setdefault("images", {})["superexecClientApp"] = superexec
                 if insecure:
@@ -226,7 +228,7 @@ def supernode_meaning(release: Release, line: dict[str, Any]) -> dict[str, Any]:
     insecure = line["insecure"]
     name = line["arguments"][line["arguments"].index("--superlink") + 1].partition("-superlink.")[0]
     wanted: dict[str, Any] = {
-        "--superlink": f"{name}-superlink.default.svc:9092",
+        "--superlink": line["external"] or f"{name}-superlink.default.svc:9092",
         "--isolation": line["isolation"],
         "--insecure": insecure,
         "--health-server-address": "0.0.0.0:9097",
@@ -246,11 +248,13 @@ def supernode_meaning(release: Release, line: dict[str, Any]) -> dict[str, Any]:
         wanted["--superexec-auth-secret-file"] = "/etc/flower/superexec/secret" if shares else None
     for name, file in CERTIFICATE_FILES.items() if release.minor >= 30 else ():
         flag = name if release.minor >= 37 else name.replace("--ssl", "--appio-ssl")
-        wanted[flag] = f"/etc/flower/supernode-tls/{file}" if shares else None
+        serves = shares and not line["external"]
+        wanted[flag] = f"/etc/flower/supernode-tls/{file}" if serves else None
     return wanted
 
 
 NODE_CONFIGS = {
+    "flower.example.org:30092": 'shard=1 site="berlin"',
     "federation-nodeconfig": 'name="client_default_1" num-partitions=4 partition-id=1',
     "federation-nodeconfig-daemonset": 'name="client_node-a" node-id="node-a" pool="edge"',
     "federation-newest": "/etc/flower/node-config/node.toml",
@@ -261,8 +265,9 @@ def superexec_meaning(release: Release, line: dict[str, Any]) -> dict[str, Any]:
     plugin = line["container"].removeprefix("superexec-")
     port = 9094 if plugin == "clientapp" else 9091 if release.minor < 35 else 8000
     runtime = "--appio-api-address" if release.minor < 36 else "--runtime-api-address"
-    # Before that it is plain, on the pod's loopback.
+    # Before that, or without a CA of its own, it is plain, on the pod's loopback.
     tls = not line["insecure"] and release.minor >= (37 if plugin == "serverapp" else 30)
+    tls = tls and not line["external"]
     address = f"127.0.0.1:{port}"
     if line["launches_pods"]:
         name = "federation-kubernetes-executor"

@@ -106,6 +106,7 @@ def test_who_is_not_of_the_federation_stays_out_and_the_status_says_why(
     document = keyed_federation("fed", release, "subprocess")
     machine.up(document)
     other = renew_trust(machine.folder / "other", "other", []).root_certificates
+    assert other
     (other.parent / "key").write_text(make_key_pair().private)
     with strangers(machine, release, other.parent):
         assert online(machine) == set(own_keys(machine).values())

@@ -86,7 +86,9 @@ def test_nothing_is_done_at_rest(path: Any) -> None:
 def test_every_child_belongs_to_the_superlink_or_to_a_pool(path: Any) -> None:
     for manifest in read_documents(path.read_text()):
         made = desired(manifest)
-        parts = {SUPERLINK_PART, *(pool_part(each.name) for each in made.outline.pools)}
+        parts = {pool_part(each.name) for each in made.outline.pools}
+        # What SuperNodes of all pools trust, or the SuperLink that has it itself.
+        parts.add(pool_part("") if made.outline.external else SUPERLINK_PART)
         assert {part_of(each.labels) for each in made.children} == parts
 
 

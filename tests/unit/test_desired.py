@@ -52,8 +52,9 @@ def test_every_example_has_a_superlink_and_its_pools(path: Path) -> None:
         name = manifest["metadata"]["name"]
         desired, bodies = desired_of(federation(manifest))
         assert {each.identity for each in desired.children} == bodies.keys()
-        assert ("Service", f"{name}-superlink") in bodies
-        assert (desired.outline.superlink_kind, desired.outline.superlink) in bodies
+        own = not desired.outline.external
+        assert (("Service", f"{name}-superlink") in bodies) == own
+        assert ((desired.outline.superlink_kind, desired.outline.superlink) in bodies) == own
         for pool in desired.outline.pools:
             assert (pool.kind, pool.workload) in bodies
         # The operator has a resource for each, or it could not apply it.

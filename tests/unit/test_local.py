@@ -320,6 +320,7 @@ def test_keys_are_for_their_owner_alone_and_kept(tmp_path: Path) -> None:
     found = modes(tmp_path)
     assert "trust/fed-superlink-tls/tls.key" in found
     assert set(found.values()) == {"0o40700", "0o100600"}
+    assert first.root_certificates
     assert first.root_certificates.read_text().startswith("-----BEGIN CERTIFICATE-----")
     assert first.notices == ()
     assert renew_trust(tmp_path, "fed", []) == first
@@ -353,6 +354,7 @@ def test_a_federation_that_runs_trusts_a_new_ca_before_it_serves_from_it(tmp_pat
         path.unlink()
     running = [Process("north-0", "supernode", [], {}, mounted=first.versions)]
     second = renew_trust(tmp_path, "fed", running)
+    assert second.root_certificates
     assert second.root_certificates.read_text().count("BEGIN") == 2
     assert second.versions["fed-superlink-tls"] == first.versions["fed-superlink-tls"]
     restarted = [Process("north-0", "supernode", [], {}, mounted=second.versions)]

@@ -39,7 +39,11 @@ def test_defaults_are_those_of_the_api() -> None:
             "spec.superlink.imag: is not a field; did you mean image?",
         ),
         (document(superlink={"image": ""}), "spec.superlink.image: must not be empty"),
-        (document(superlink={"image": None}), "spec.superlink.image: is required"),
+        (
+            document(superlink={"image": None}),
+            "spec.superlink.image: spec.superlink.image is required unless spec.superlink.external "
+            "is set",
+        ),
         (
             document(mode="Deployment"),
             "spec.mode: must be 'DaemonSet' or 'StatefulSet', not 'Deployment'",

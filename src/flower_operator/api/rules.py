@@ -22,6 +22,7 @@ POOLS: Path = ("spec", "supernodes", "pools")
 LONGEST_NAME = 63
 LONGEST_STATEFUL_NAME = 52
 
+EXTERNAL = "has(self.spec.superlink.external)"
 NO_POOL_LAUNCHES_PODS = (
     "self.spec.supernodes.pools.all(p, !has(p.executor) || p.executor != 'kubernetes')"
 )
@@ -96,7 +97,43 @@ def _no_pools(federation: Federation) -> Iterator[Path]:
         yield POOLS
 
 
+def _is_external(federation: Federation) -> bool:
+    return federation.spec.superlink.external is not None
+
+
+def _image_missing(federation: Federation) -> Iterator[Path]:
+    if not federation.spec.superlink.image and not _is_external(federation):
+        yield ("spec", "superlink", "image")
+
+
+def _superlink_twice(federation: Federation) -> Iterator[Path]:
+    superlink = federation.spec.superlink
+    given = {
+        "image": superlink.image,
+        "superexecImage": superlink.superexec_image,
+        "executor": superlink.executor,
+        "persistence": superlink.persistence,
+        "volumeClaimTemplates": superlink.volume_claim_templates,
+    }
+    if _is_external(federation):
+        yield from (("spec", "superlink", field) for field, value in given.items() if value)
+
+
+def _authority_missing(federation: Federation) -> Iterator[Path]:
+    external = federation.spec.superlink.external
+    if external and not federation.spec.insecure and not external.ca:
+        yield ("spec", "superlink", "external", "ca")
+
+
+def _keys_for_nodes(federation: Federation) -> Iterator[Path]:
+    enabled = federation.spec.supernode_auth.enabled
+    if _is_external(federation) and enabled and _daemon(federation):
+        yield ("spec", "supernodeAuth", "enabled")
+
+
 def _superexec_image_missing(federation: Federation) -> Iterator[Path]:
+    if _is_external(federation):
+        return
     if _process(federation) and not federation.spec.superlink.superexec_image:
         yield ("spec", "superlink", "superexecImage")
 
@@ -112,7 +149,8 @@ def _superlink_executor_in_subprocess(federation: Federation) -> Iterator[Path]:
 
 
 def _certified_elsewhere(federation: Federation) -> bool:
-    return not federation.spec.insecure and federation.spec.tls.from_elsewhere
+    elsewhere = federation.spec.tls.from_elsewhere or _is_external(federation)
+    return not federation.spec.insecure and elsewhere
 
 
 def _launches_pods(pool: Pool) -> bool:
@@ -171,8 +209,43 @@ RULES = (
         _pools(_stateful, lambda pool: pool.replicas is None, "replicas"),
     ),
     Rule(
+        "spec.superlink.image is required unless spec.superlink.external is set",
+        f"{EXTERNAL} || has(self.spec.superlink.image)",
+        _image_missing,
+    ),
+    Rule(
+        "image, superexecImage, executor, persistence and volumeClaimTemplates must not be set "
+        "beside spec.superlink.external: that SuperLink runs elsewhere",
+        f"!{EXTERNAL} || !has(self.spec.superlink.image) && "
+        "(!has(self.spec.superlink.superexecImage) || "
+        "size(self.spec.superlink.superexecImage) == 0) && "
+        "!has(self.spec.superlink.executor) && !has(self.spec.superlink.persistence) && "
+        "(!has(self.spec.superlink.volumeClaimTemplates) || "
+        "size(self.spec.superlink.volumeClaimTemplates) == 0)",
+        _superlink_twice,
+    ),
+    Rule(
+        "spec.superlink.external.ca is required when insecure=false: SuperNodes trust nothing else",
+        f"!{EXTERNAL} || !has(self.spec.insecure) || self.spec.insecure || "
+        "has(self.spec.superlink.external.ca)",
+        _authority_missing,
+    ),
+    Rule(
+        "spec.supernodeAuth.enabled needs mode StatefulSet with spec.superlink.external: keys come "
+        "with the manifest, one for each replica",
+        f"!{EXTERNAL} || self.spec.mode == 'StatefulSet' || !has(self.spec.supernodeAuth) || "
+        "!has(self.spec.supernodeAuth.enabled) || !self.spec.supernodeAuth.enabled",
+        _keys_for_nodes,
+    ),
+    Rule(
+        "spec.supernodes.pools[*].placement must not be set with spec.superlink.external: clusters "
+        "are placed from where the SuperLink is",
+        f"!{EXTERNAL} || self.spec.supernodes.pools.all(p, !has(p.placement))",
+        _pools(_is_external, lambda pool: pool.placement is not None, "placement"),
+    ),
+    Rule(
         "spec.superlink.superexecImage is required when isolationMode=process",
-        "self.spec.isolationMode != 'process' || "
+        f"self.spec.isolationMode != 'process' || {EXTERNAL} || "
         "(has(self.spec.superlink.superexecImage) && size(self.spec.superlink.superexecImage) > 0)",
         _superexec_image_missing,
     ),
@@ -232,11 +305,11 @@ RULES = (
         _pools(_daemon, _launches_pods, "executor"),
     ),
     Rule(
-        "spec.supernodes.pools[*].executor may be kubernetes with spec.tls.secretName or issuerRef "
-        "only when insecure=true: no CA could sign certificates for SuperNodes, so their tasks "
-        "would reach them in plain text",
-        "!has(self.spec.insecure) || self.spec.insecure || !has(self.spec.tls) || "
-        "!has(self.spec.tls.secretName) && !has(self.spec.tls.issuerRef) || "
+        "spec.supernodes.pools[*].executor may be kubernetes with spec.tls.secretName, issuerRef "
+        "or spec.superlink.external only when insecure=true: no CA could sign certificates for "
+        "SuperNodes, so their tasks would reach them in plain text",
+        f"!has(self.spec.insecure) || self.spec.insecure || !{EXTERNAL} && (!has(self.spec.tls) || "
+        "!has(self.spec.tls.secretName) && !has(self.spec.tls.issuerRef)) || "
         f"{NO_POOL_LAUNCHES_PODS}",
         _pools(_certified_elsewhere, _launches_pods, "executor"),
     ),

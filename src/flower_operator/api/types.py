@@ -27,6 +27,11 @@ Duration = Annotated[str, Field(pattern="^([0-9]+(h|m|s))+$", max_length=32)]
 SECONDS = {"h": 3600, "m": 60, "s": 1}
 LONGEST_SECONDS = 10 * 365 * 24 * 3600
 Host = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([-.:A-Za-z0-9]*[A-Za-z0-9])?$", max_length=253)]
+HOST_AND_PORT = (
+    r"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9]([-.A-Za-z0-9]*[A-Za-z0-9])?):([1-9][0-9]{0,3}|[1-5][0-9]{4}|"
+    r"6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])$"
+)
+Address = Annotated[str, Field(pattern=HOST_AND_PORT, max_length=261)]
 Texts = Annotated[dict[str, str], AfterValidator(in_order)]
 
 PodTemplate = Annotated[dict[str, Any], KubernetesType("PodTemplateSpec")]
@@ -114,8 +119,32 @@ class Persistence(Part):
     )
 
 
+class ExternalSuperLink(Part):
+    address: Address = Field(
+        description="Host and port of its Fleet API, as in flower.example.org:9092."
+    )
+    ca: Text | None = Field(
+        default=None,
+        description="Certificates of its CA as PEM, all that SuperNodes trust; insecure: false.",
+    )
+
+    @property
+    def host(self) -> str:
+        return self.address.rpartition(":")[0].strip("[]")
+
+    @property
+    def port(self) -> int:
+        return int(self.address.rpartition(":")[2])
+
+
 class SuperLink(Part):
-    image: Text = Field(description="Image of the SuperLink.")
+    image: Text | None = Field(
+        default=None, description="Image of the SuperLink; required unless external is set."
+    )
+    external: ExternalSuperLink | None = Field(
+        default=None,
+        description="A SuperLink that runs elsewhere: the SuperNodes connect to it, none is made.",
+    )
     superexec_image: str | None = Field(
         default=None,
         description="Image of the SuperExec that runs ServerApps; process isolation only.",
@@ -397,7 +426,8 @@ class Condition(Part):
 
 class Endpoints(Part):
     superlink_service: str | None = Field(
-        default=None, description="Address for `flwr run` inside the cluster."
+        default=None,
+        description="Address for `flwr run` inside the cluster, or of a SuperLink elsewhere.",
     )
 
 

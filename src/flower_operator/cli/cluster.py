@@ -15,7 +15,8 @@ from typing import NoReturn
 
 import click
 
-from ..cluster import federations, logs, runs
+from ..api import types as api
+from ..cluster import federations, joining, logs, runs
 from ..cluster.errors import ClusterError, explain
 from ..cluster.federations import Federation
 from ..cluster.following import following
@@ -24,11 +25,13 @@ from ..cluster.trust import read_bundle
 from ..kube.client import Client
 from ..kube.connection import Connection, ConnectionFault, NoKubeconfig, connect
 from ..kube.errors import ApiError, Unreachable
+from ..render.joining import Joining
 from ..runs.connections import certificates_path
 from ..runs.submission import check_app
 from .cluster_table import federation_table, finding_lines, list_table
 from .connection import show_connection
 from .errors import note
+from .joining import show_joining
 from .live import LiveTable
 from .places import Where
 
@@ -165,6 +168,14 @@ def show_authority(where: Where, name: str) -> None:
             return await read_bundle(client, federation)
 
     click.echo(asyncio.run(found()), nl=False)
+
+
+def join(where: Where, name: str, cluster: str, replicas: int) -> None:
+    async def joined() -> tuple[api.Federation, Joining]:
+        async with _federation(where, name) as (client, federation):
+            return await joining.join(client, federation, cluster, replicas, note)
+
+    show_joining(*asyncio.run(joined()))
 
 
 def set_suspended(where: Where, name: str, suspended: bool) -> None:

@@ -54,7 +54,9 @@ def _heading(federation: Federation) -> list[str]:
         counts += f", {connected} connected"
     endpoint = status.endpoints.superlink_service
     lines = [f"{federation.name}: {word}, {counts}"]
-    if status.release:
+    if federation.external:
+        lines.append(f"SuperLink at {federation.external}")
+    elif status.release:
         lines.append(f"Flower {status.release}, flwr run at {endpoint} inside the cluster")
     return lines
 

@@ -171,6 +171,34 @@ def ca(name: str, where: Where) -> None:
 
 @click.command()
 @NAME
+@click.option("--for", "cluster", metavar="CLUSTER", required=True, help="Who joins: its pool.")
+@click.option(
+    "--replicas",
+    default=1,
+    show_default=True,
+    help="Number of its SuperNodes.",
+    type=click.IntRange(1, 1000),
+)
+@somewhere
+def join(name: str, cluster: str, replicas: int, where: Where) -> None:
+    """Print the manifest with which another cluster joins.
+
+    Apply it there, where the operator runs too, or give it to `flower-operator up`. Where
+    SuperNodes have keys, it holds new ones, which the SuperLink is told of: keep it secret.
+    """
+    with plain_errors():
+        if own := here(name, where):
+            from . import machine
+
+            machine.join(own, cluster, replicas)
+        else:
+            from . import cluster as clusters
+
+            clusters.join(where, name, cluster, replicas)
+
+
+@click.command()
+@NAME
 @somewhere
 def suspend(name: str, where: Where) -> None:
     """End a Federation's SuperNodes for a while.
@@ -224,6 +252,7 @@ COMMANDS: list[click.Command] = [
     run,
     config,
     ca,
+    join,
     suspend,
     resume,
     doctor,

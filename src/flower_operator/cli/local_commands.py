@@ -11,9 +11,9 @@ import click
 from .errors import note, plain_errors
 
 if TYPE_CHECKING:
-    from ..api.types import Federation
     from ..local.federations import Started
     from .live import LiveTable
+    from .manifests import Manifests
 
 
 @click.command()
@@ -55,13 +55,13 @@ def up(
     from .machine import table
 
     with plain_errors():
-        found = _read_federations(paths)
+        manifests = _read_federations(paths)
         own = environment.absolute() if environment else None
-        options = Options(nodes=nodes, release=release, environment=own, port=port)
+        options = Options(nodes, release, own, port, manifests.secrets)
         started: list[Started] = []
         live = LiveTable(lambda: [line for one in started for line in table(one.record)])
         try:
-            for federation in found:
+            for _, federation in manifests.federations:
                 one = start(federation, options, attached=not detach, tell=note)
                 for notice in one.notices:
                     note(notice)
@@ -95,7 +95,7 @@ def down(name: str | None, everything: bool) -> None:
 COMMANDS: list[click.Command] = [up, down]
 
 
-def _read_federations(paths: tuple[str, ...]) -> list[Federation]:
+def _read_federations(paths: tuple[str, ...]) -> Manifests:
     from .manifests import read_manifests
 
     manifests = read_manifests(paths)
@@ -105,7 +105,7 @@ def _read_federations(paths: tuple[str, ...]) -> list[Federation]:
         click.echo("error: no Federation found", err=True)
     if manifests.faults or not manifests.federations:
         sys.exit(1)
-    return [federation for _, federation in manifests.federations]
+    return manifests
 
 
 def _stay(started: list[Started], live: LiveTable) -> None:

@@ -7,11 +7,12 @@ from typing import NoReturn
 
 import click
 
-from ..local import federations
+from ..local import federations, joining
 from ..local.federations import LocalError, matching, unknown_component
 from ..local.state import Desired, Record, records
 from ..runs.submission import check_app, submit
 from .connection import show_connection
+from .joining import show_joining
 from .live import LiveTable
 from .logs import print_logs
 from .table import federation_table, list_table
@@ -62,21 +63,25 @@ def restart(own: Record, component: str | None) -> None:
 
 
 def run(own: Record, app: Path, options: tuple[str, ...]) -> int:
-    desired = _desired(own)
+    desired = _with_superlink(own)
     check_app(app)
     return asyncio.run(submit(desired.target, Path(desired.environment), app, options))
 
 
 def show_config(own: Record, app: Path | None) -> None:
     """Printed, or written for an app."""
-    show_connection(_desired(own).target, app)
+    show_connection(_with_superlink(own).target, app)
 
 
 def show_authority(own: Record) -> None:
-    trusted = _desired(own).root_certificates
+    trusted = _with_superlink(own).root_certificates
     if trusted is None:
         raise LocalError(f"{own.name} has insecure: true: it has no certificates")
     click.echo(Path(trusted).read_text(), nl=False)
+
+
+def join(own: Record, cluster: str, replicas: int) -> None:
+    show_joining(*joining.join(_with_superlink(own), cluster, replicas))
 
 
 def refuse_suspension(own: Record) -> None:
@@ -89,6 +94,15 @@ def refuse_suspension(own: Record) -> None:
 def table(own: Record) -> list[str]:
     desired = own.read_desired()
     return federation_table(desired, own.read_status()) if desired else []
+
+
+def _with_superlink(own: Record) -> Desired:
+    desired = _desired(own)
+    if desired.external:
+        raise LocalError(
+            f"the SuperLink of {own.name} runs elsewhere, at {desired.fleet}: ask there"
+        )
+    return desired
 
 
 def _desired(own: Record) -> Desired:

@@ -10,6 +10,7 @@ from ..api.manifest import is_federation, parse
 from ..api.problems import InvalidFederation
 from ..api.types import Federation
 from ..render import Facts, Plan, render
+from ..trust.layout import Files, decode_secret
 
 SUFFIXES = {".yaml", ".yml", ".json"}
 
@@ -41,6 +42,15 @@ class Manifests:
     others: list[Any] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
+
+    @property
+    def secrets(self) -> dict[str, Files]:
+        """The files of each Secret, by its name."""
+        return {
+            str(each["metadata"]["name"]): decode_secret(each.get("data"))
+            for each in self.others
+            if isinstance(each, dict) and each.get("kind") == "Secret" and each.get("metadata")
+        }
 
     def render(self, facts: Facts) -> tuple[list[Rendered], list[str]]:
         """Every Federation that can be rendered, and the faults of those that cannot."""

@@ -35,7 +35,7 @@ def list_table(found: Iterable[tuple[Desired, Status | None]]) -> list[str]:
                 desired.release,
                 str(bool(status and status.ready)),
                 _connected(desired, status),
-                desired.control,
+                desired.control or "elsewhere",
                 age(time.time() - status.started if status else 0),
             )
         )
@@ -49,6 +49,11 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 def _heading(desired: Desired, status: Status | None) -> list[str]:
     word = "ready" if status and status.ready else "not ready"
+    if desired.external:
+        return [
+            f"{desired.name}: {word}",
+            f"Flower {desired.release}, SuperLink at {desired.fleet}",
+        ]
     return [
         f"{desired.name}: {word}, {_connected(desired, status)} SuperNodes connected",
         f"Flower {desired.release}, flwr run at {desired.control}",

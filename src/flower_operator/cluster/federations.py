@@ -29,11 +29,20 @@ class _Metadata(Struct, rename="camel"):
     resource_version: str = ""
 
 
+class _External(Struct):
+    address: str = ""
+
+
+class _SuperLink(Struct):
+    external: _External | None = None
+
+
 class _Spec(Struct, rename="camel"):
     mode: str = ""
     isolation_mode: str = ""
     insecure: bool = True
     suspend: bool = False
+    superlink: _SuperLink = msgspec.field(default_factory=_SuperLink)
 
 
 class Condition(Struct, rename="camel"):
@@ -45,7 +54,7 @@ class Condition(Struct, rename="camel"):
     @property
     def fine(self) -> bool:
         good = "False" if self.type in ("Degraded", "Reconciling", "Upgrading") else "True"
-        return self.status == good
+        return self.status in (good, "Unknown")
 
 
 class Pool(Struct, rename="camel"):
@@ -117,6 +126,19 @@ class Federation(Struct):
     @property
     def dialect(self) -> Dialect:
         return dialect_of(self.release)
+
+    @property
+    def external(self) -> str | None:
+        """The address of a SuperLink that runs elsewhere."""
+        external = self.spec.superlink.external
+        return external.address if external else None
+
+    def check_superlink(self) -> None:
+        """Raises ClusterError if it runs elsewhere."""
+        if self.external:
+            raise ClusterError(
+                f"the SuperLink of {self.name} runs elsewhere, at {self.external}: ask there"
+            )
 
 
 class _Federations(Struct):

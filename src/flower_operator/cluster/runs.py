@@ -25,6 +25,7 @@ async def run(
     tell: Callable[[str], None],
 ) -> int:
     """`flwr run` through the API server; its exit status. `tell` hears what takes long or fails."""
+    federation.check_superlink()
     bundle = None if federation.spec.insecure else await read_bundle(client, federation)
     pod = superlink_pod(federation.name, await list_pods(client, federation))
     release, dialect = federation.release, federation.dialect
@@ -42,6 +43,7 @@ async def run(
 
 def forwarded(federation: Federation) -> tuple[Target, str]:
     """The connection for a port forwarded by hand, and the arguments of kubectl to do so."""
+    federation.check_superlink()
     dialect, endpoint = federation.dialect, federation.status.endpoints.superlink_service
     port = endpoint.rpartition(":")[2]
     service = f"service/{superlink_name(federation.name)}"

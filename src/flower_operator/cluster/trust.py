@@ -19,6 +19,7 @@ class _ConfigMap(msgspec.Struct):
 async def read_bundle(client: Client, federation: Federation) -> str:
     """The PEM text of its CA's certificate, of both in a rotation."""
     metadata = federation.metadata
+    federation.check_superlink()
     if federation.spec.insecure:
         raise ClusterError(f"{federation.name} has insecure: true: it has no certificates")
     name = Part.BUNDLE.object_name(federation.name)

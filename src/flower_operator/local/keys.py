@@ -18,6 +18,8 @@ from ..trust.keys import (
     with_retired,
 )
 from ..trust.layout import Files
+from ..trust.records import Unreadable
+from .federations import LocalError
 from .trust import read_files, trust_folder, write_files
 
 
@@ -69,6 +71,31 @@ def renew_keys(
         if stored or pool in before:
             notices += [f"{reason} (keys of pool {pool})" for reason in reasons]
     return Keys(rings, tuple(notices))
+
+
+def take_keys(
+    folder: Path, federation: str, pools: Mapping[str, int], secrets: Mapping[str, Files]
+) -> Keys:
+    """The keys that came with the manifest, now or before, for SuperNodes whose SuperLink runs
+    elsewhere. `pools`: how many SuperNodes each has."""
+    rings = {}
+    for pool, count in pools.items():
+        name = keyring_name(federation, pool)
+        own = trust_folder(folder) / name
+        if name in secrets:
+            write_files(own, secrets[name])
+        try:
+            ring = read_keyring(read_files(own))
+        except Unreadable as error:
+            raise LocalError(f"Secret {name}: {error}") from None
+        missing = [str(each) for each in range(count) if not ring or str(each) not in ring.keys]
+        if ring is None or missing:
+            raise LocalError(
+                f"Secret {name} has no keys for {', '.join(missing)}: it belongs into the "
+                "manifest, as flower-operator join prints it"
+            )
+        rings[pool] = ring
+    return Keys(rings, ())
 
 
 def _stored_pools(folder: Path, federation: str) -> Iterator[str]:

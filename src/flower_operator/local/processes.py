@@ -152,7 +152,9 @@ def _local_addresses(plan: Plan, machine: Machine, pod: _Pod, arguments: list[st
     result: list[str] = []
     for text in arguments:
         before = result[-1] if result else ""
-        if match := ADDRESS.fullmatch(text):
+        if plan.external and before == dialect_of(pod.release_of["supernode"]).superlink:
+            pass
+        elif match := ADDRESS.fullmatch(text):
             text = f"{LOOPBACK}:{machine.port_of(pod.name, int(match[1]))}"
         elif match := SERVICE.fullmatch(text):
             target = _target_port(plan, match[1], int(match[2]))

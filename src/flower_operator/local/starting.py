@@ -4,8 +4,8 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from signal import SIGHUP
@@ -18,13 +18,14 @@ from ..render import Facts, Plan, render
 from ..render.persistence import VOLUME
 from ..runs.environments import environment, installed_release
 from ..trust.keys import keyring_name
+from ..trust.layout import Files
 from .federations import LocalError, Started
-from .keys import Keys, Known, renew_keys
+from .keys import Keys, Known, renew_keys, take_keys
 from .ports import Ports
 from .process import LOOPBACK
 from .processes import Machine, control_address, left_out, own_volume, processes
 from .state import Desired, Record, allocation, known, record
-from .trust import Trust, renew_trust
+from .trust import Trust, renew_secret, renew_trust
 
 LEAST_BYTES = 200 * 1024 * 1024
 MOST_SUPERNODES = 1000
@@ -41,14 +42,17 @@ class Options:
     release: str | None = None
     environment: Path | None = None
     port: int | None = None
+    secrets: Mapping[str, Files] = field(default_factory=dict)
+    """What came with the manifests beside Federations, by name."""
 
 
 def start(
     federation: Federation, options: Options, *, attached: bool, tell: Callable[[str], None]
 ) -> Started:
     """Start a Federation, or change it to this if it runs; `tell` hears what takes long."""
+    federation = _with_release(federation, options)
     try:
-        plan = render(_for_this_machine(_with_release(federation, options)), Facts())
+        plan = render(_for_this_machine(federation), Facts())
     except InvalidFederation as error:
         raise LocalError("\n".join(map(str, error.problems))) from None
     own = record(federation.name)
@@ -63,7 +67,7 @@ def start(
         told = _ask(federation, own, before)
         trust = _trust(federation, own, before, told)
         keys = _keys(federation, options, own, before, told)
-        own.write_desired(_desired(federation.name, plan, own, options, before, trust, keys))
+        own.write_desired(_desired(federation, plan, own, options, before, trust, keys))
         if database:
             database.mkdir(parents=True, exist_ok=True)
             (database / RELEASE_FILE).write_text(str(plan.releases.superlink))
@@ -90,6 +94,8 @@ def _install(plan: Plan, options: Options, tell: Callable[[str], None]) -> None:
 def _ask(federation: Federation, own: Record, before: Desired | None) -> Known:
     if federation.spec.insecure or before is None or not own.is_running():
         return Known()
+    if federation.spec.superlink.external or before.external:
+        return Known()
     from .superlink import ask
 
     return ask(before)
@@ -100,6 +106,8 @@ def _trust(
 ) -> Trust | None:
     if federation.spec.insecure:
         return None
+    if federation.spec.superlink.external:
+        return renew_secret(own.folder, federation.name)
     running = before.processes if before and own.is_running() else []
     limit = federation.spec.tls.rotation.longest
     return renew_trust(own.folder, federation.name, running, busy=told.busy, max_wait=limit)
@@ -114,6 +122,9 @@ def _keys(
 ) -> Keys:
     if not federation.spec.supernode_auth.enabled:
         return Keys({}, ())
+    if federation.spec.superlink.external:
+        pools = {pool.name: pool.replicas or 0 for pool in federation.spec.supernodes.pools}
+        return take_keys(own.folder, federation.name, pools, options.secrets)
     daemons = federation.spec.mode == "DaemonSet"
     nodes = _node_names(options.nodes)
     names = {
@@ -126,7 +137,7 @@ def _keys(
 
 
 def _desired(
-    name: str,
+    federation: Federation,
     plan: Plan,
     own: Record,
     options: Options,
@@ -134,6 +145,7 @@ def _desired(
     trust: Trust | None,
     keys: Keys,
 ) -> Desired:
+    name = federation.name
     others = [each.read_desired() for each in known() if each.name != own.name]
     ports = Ports(
         before.ports if before else {},
@@ -141,7 +153,7 @@ def _desired(
         others=[port for other in others if other for port in other.ports.values()],
     )
     dialect = plan.releases.superlink_dialect
-    if options.port:
+    if options.port and not plan.external:
         ports.reserve("superlink", dialect.control.port, options.port)
     machine = Machine(
         folder=own.folder,
@@ -152,19 +164,25 @@ def _desired(
         keys={keyring_name(name, pool): ring.keys for pool, ring in keys.rings.items()},
     )
     found = processes(plan, machine)
+    control, fleet = "", plan.external
+    if fleet is None:
+        control = control_address(plan, machine)
+        fleet = f"{LOOPBACK}:{ports.port_of('superlink', dialect.fleet.port)}"
     return Desired(
         name=name,
         release=str(plan.releases.superlink),
-        control=control_address(plan, machine),
-        fleet=f"{LOOPBACK}:{ports.port_of('superlink', dialect.fleet.port)}",
+        control=control,
+        fleet=fleet,
         supernodes=sum(process.container == "supernode" for process in found),
         processes=found,
         ports=ports.given,
         environment=str(machine.environment_of(plan.releases.superlink)),
         restarts=before.restarts if before else {},
-        root_certificates=str(trust.root_certificates) if trust else None,
-        keyrings=keys.rings,
+        root_certificates=str(roots) if (roots := trust and trust.root_certificates) else None,
+        keyrings={} if plan.external else keys.rings,
         renewal=trust.due if trust else None,
+        manifest=federation.model_dump(by_alias=True, exclude_unset=True),
+        external=plan.external is not None,
     )
 
 
@@ -222,6 +240,8 @@ def _cluster_notices(federation: Federation) -> list[str]:
         notices.append("spec.tls.secretName and issuerRef are for clusters; here a CA is made")
     if any(pool.placement for pool in federation.spec.supernodes.pools):
         notices.append(f"this machine stands for each placement's one cluster, {CLUSTER!r}")
+    if federation.spec.interconnect:
+        notices.append("spec.interconnect is for clusters; here everyone is at one machine")
     return notices
 
 

@@ -41,6 +41,10 @@ class Desired:
     """By pool, the keys that are to be registered and those that are not to be any more."""
     renewal: float | None = None
     """When certificates are due, in seconds since the epoch."""
+    manifest: dict[str, Any] = field(default_factory=dict)
+    """The Federation as it was given, for whoever joins it."""
+    external: bool = False
+    """Whether the SuperLink, at `fleet`, is another's: it has no Control API for us."""
 
     @property
     def dialect(self) -> Dialect:

@@ -76,7 +76,7 @@ class Managed:
         if self.spec.pod != SUPERLINK:
             await self._unless_stopping(self._supervisor.superlink_listens.wait())
         while True:
-            if self.spec.key:
+            if self.spec.key and self._supervisor.registers:
                 await self._unless_stopping(self._admission(self.spec.key))
             if self._stopping.is_set():
                 break
@@ -194,6 +194,8 @@ class Supervisor:
         """When the SuperLink was asked about keys, and what it said."""
         self.left: dict[str, float] = {}
         """When SuperNodes went, by key."""
+        self.registers = False
+        """Whether keys are registered here: else they are good, or nobody here knows."""
         self._managed: dict[str, Managed] = {}
         self._status = Status(started=time.time())
         self._wake = asyncio.Event()
@@ -255,13 +257,15 @@ class Supervisor:
             # Imported while the SuperLink starts, which takes longer.
             from .superlink import connect
 
-            client = connect(desired)
+            client = None if desired.external else connect(desired)
             try:
                 await self._observe(desired, digest, client)
             finally:
-                await client.close()
+                if client:
+                    await client.close()
 
     async def _adopt(self, desired: Desired) -> None:
+        self.registers = bool(desired.keyrings)
         wanted = {process.name: process for process in desired.processes}
         outdated = [
             managed
@@ -281,16 +285,18 @@ class Supervisor:
         # As they stand in the manifest, whatever was started again.
         self._managed = {name: self._managed[name] for name in wanted}
 
-    async def _observe(self, desired: Desired, digest: str, client: "ControlClient") -> None:
+    async def _observe(self, desired: Desired, digest: str, client: "ControlClient | None") -> None:
         while self.record.desired_hash() == digest:
             self._wake.clear()
             if not self.superlink_listens.is_set() and await accepts(desired.fleet):
                 self.superlink_listens.set()
-            if self.superlink_listens.is_set():
-                before = (self._status.ready, self._status.connected, self._status.message)
+            before = (self._status.ready, self._status.connected, self._status.message)
+            if client is None:
+                self._look_elsewhere(desired)
+            elif self.superlink_listens.is_set():
                 await self._ask(desired, client)
-                if before != (self._status.ready, self._status.connected, self._status.message):
-                    self.publish()
+            if before != (self._status.ready, self._status.connected, self._status.message):
+                self.publish()
             pause = 5.0 if self._status.ready else 0.1
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), pause)
@@ -307,8 +313,20 @@ class Supervisor:
         except ControlError as error:
             self.learn(time.monotonic(), Enrolment())
             status.connected, status.message = None, f"the SuperLink does not answer: {error}"
-        running = all(managed.status.state == "running" for managed in self._managed.values())
-        status.ready = running and (status.connected or 0) >= desired.supernodes
+        status.ready = self._all_run() and (status.connected or 0) >= desired.supernodes
+
+    def _look_elsewhere(self, desired: Desired) -> None:
+        """A SuperLink of others tells nobody here who is connected; SuperNodes tell why not."""
+        status, unanswered = self._status, f"no SuperLink answers at {desired.fleet}"
+        status.connected = None
+        if not self.superlink_listens.is_set():
+            status.message = unanswered
+        else:
+            status.message = "" if status.message == unanswered else self._absence(status)
+        status.ready = self._all_run() and not status.message
+
+    def _all_run(self) -> bool:
+        return all(managed.status.state == "running" for managed in self._managed.values())
 
     async def _connected(self, desired: Desired, client: "ControlClient") -> int:
         """How many SuperNodes are there; where they have keys, these are seen to first."""
@@ -387,7 +405,7 @@ def environment_of(process: Process, own: Mapping[str, str]) -> dict[str, str]:
 async def accepts(address: str) -> bool:
     host, _, port = address.rpartition(":")
     try:
-        _, writer = await asyncio.open_connection(host, int(port))
+        _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
     except OSError:
         return False
     writer.close()

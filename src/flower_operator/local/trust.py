@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from ..trust.decisions import RolledOut, Step, Wanted, decide_secret
+from ..trust.decisions import Decision, RolledOut, Step, Wanted, decide_secret
 from ..trust.layout import BUNDLE_FILE, Files, Part, Stored
 from ..trust.names import LOCAL
 from ..trust.records import read_secret, read_state
@@ -23,7 +23,8 @@ OVERLAP = timedelta()
 class Trust:
     versions: dict[str, str]
     """Of each object that processes mount, by its name: another takes a restart."""
-    root_certificates: Path
+    root_certificates: Path | None
+    """None where the SuperLink, whose clients need them, runs elsewhere."""
     due: float
     """When to renew the next of them, in seconds since the epoch."""
     notices: tuple[str, ...]
@@ -57,12 +58,7 @@ def renew_trust(
     stored, taken, last = settle(before, wanted, federation, NAMESPACE, now, started_with)
     for _, change in taken:
         write_files(objects[change.part], change.files)
-    secret = read_files(objects[Part.SUPEREXEC])
-    decision = decide_secret(secret, now, busy=busy, max_wait=max_wait)
-    if decision.step is Step.MAKE_SECRET:
-        secret = make_secret(secrets.token_bytes(SECRET_BYTES), now).files
-        write_files(objects[Part.SUPEREXEC], secret)
-        decision = decide_secret(secret, now)
+    secret, decision = _renew_secret(objects[Part.SUPEREXEC], now, busy=busy, max_wait=max_wait)
     notices = [f"{each.reason}: {each.message}" for each, _ in taken] if before.authorities else []
     waiting = [each.message for each in (last, decision) if each.reason == "WaitingForRuns"]
     due = min(each.again.timestamp() for each in (last, decision) if each.again)
@@ -72,6 +68,28 @@ def renew_trust(
         now.timestamp() if waiting else due,
         (*notices, *waiting),
     )
+
+
+def renew_secret(folder: Path, federation: str) -> Trust:
+    """Just the secret of the SuperExecs, for a Federation whose SuperLink runs elsewhere."""
+    now, name = datetime.now(UTC), Part.SUPEREXEC.object_name(federation)
+    files, decision = _renew_secret(trust_folder(folder) / name, now)
+    secret = read_secret(files)
+    assert secret
+    assert decision.again
+    return Trust({name: secret.identity}, None, decision.again.timestamp(), ())
+
+
+def _renew_secret(
+    folder: Path, now: datetime, *, busy: bool = False, max_wait: timedelta | None = None
+) -> tuple[Files, Decision]:
+    files = read_files(folder)
+    decision = decide_secret(files, now, busy=busy, max_wait=max_wait)
+    if decision.step is Step.MAKE_SECRET:
+        files = make_secret(secrets.token_bytes(SECRET_BYTES), now).files
+        write_files(folder, files)
+        decision = decide_secret(files, now)
+    return files, decision
 
 
 def _rolled_out(federation: str, running: Iterable[Process]) -> RolledOut:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from ..kube.cache import Cache, Key
@@ -19,12 +20,13 @@ from ..kube.resources import (
     SERVICE,
     SERVICE_ACCOUNT,
     STATEFUL_SET,
+    Resource,
 )
 from ..render.metadata import MANAGER, PREFIX, TRUST
 from ..status import observed
 from ..status.observed import Federation, Metadata, Mishap, Pod, Refusal, Trust, Workload
 from .actions import Existing
-from .desired import FEDERATION, WORKLOADS, Identity
+from .desired import FEDERATION, SKUPPER, WORKLOADS, Identity
 
 _MANAGED, _COMPONENT = f"app.kubernetes.io/managed-by={MANAGER}", f"{PREFIX}/component"
 FEDERATION_LABEL = f"{PREFIX}/federation"
@@ -101,6 +103,7 @@ class Caches:
             )
             for resource in (SECRET, CONFIG_MAP)
         }
+        self._client, self._namespaces = client, namespaces
         self._children: dict[str, Cache[Any, Any]] = {}
         for resource, form, keep in (
             (NETWORK_POLICY, observed.CountedForm, observed.counted_of),
@@ -112,17 +115,33 @@ class Caches:
             (STATEFUL_SET, observed.WorkloadForm, observed.stateful_set_of),
             (DAEMON_SET, observed.WorkloadForm, observed.daemon_set_of),
         ):
-            self._children[resource.kind] = Cache(
-                client,
-                resource,
-                form,
-                keep,
-                namespaces=namespaces,
-                select=OURS,
-                calm=CALM_SECONDS,
-                index=_owner_uid,
-                changed=self._child_changed,
+            self._children[resource.kind] = self._children_of(resource, form, keep)
+
+    def _children_of(
+        self, resource: Resource, form: type[Any], keep: Callable[[Any], Any]
+    ) -> Cache[Any, Any]:
+        return Cache(
+            self._client,
+            resource,
+            form,
+            keep,
+            namespaces=self._namespaces,
+            select=OURS,
+            calm=CALM_SECONDS,
+            index=_owner_uid,
+            changed=self._child_changed,
+        )
+
+    def add_skupper(self) -> list[Cache[Any, Any]]:
+        """Caches of objects that only some clusters know; whoever adds them runs them."""
+        added = {
+            kind: self._children_of(
+                resource, observed.InterconnectionForm, partial(observed.interconnection_of, kind)
             )
+            for kind, resource in SKUPPER.items()
+        }
+        self._children |= added
+        return list(added.values())
 
     @property
     def synced(self) -> bool:

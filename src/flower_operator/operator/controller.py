@@ -21,6 +21,7 @@ from ..kube.errors import ApiError, NotLeader, Unreachable
 from ..kube.lease import Election
 from ..render import Facts
 from ..render.metadata import MANAGER
+from ..render.skupper import GROUP as SKUPPER_GROUP
 from .caches import Caches, Key
 from .connections import Connections, Locate
 from .metrics import Metrics
@@ -126,6 +127,9 @@ class Controller:
             if hub:
                 group.create_task(hub.run())
                 await hub.wait_until_synced()
+            for cache in self._caches.add_skupper() if SKUPPER_GROUP in groups else ():
+                group.create_task(cache.run())
+                await cache.wait_until_synced()
             self._start(group, started)
 
     def _start(self, group: asyncio.TaskGroup, started: float) -> None:
@@ -142,7 +146,11 @@ class Controller:
         openshift = self._options.openshift
         if openshift is None:
             openshift = OPENSHIFT_GROUP in groups
-        return Facts(operator_namespace=self._options.namespace, openshift=openshift)
+        return Facts(
+            operator_namespace=self._options.namespace,
+            openshift=openshift,
+            skupper=SKUPPER_GROUP in groups,
+        )
 
     async def _worker(self) -> None:
         while True:

@@ -11,13 +11,16 @@ from ..api.manifest import parse_stored
 from ..api.types import GROUP, KIND, VERSION
 from ..kube.applied import Owner, digest, owned
 from ..kube.resources import (
+    ACCESS_GRANT,
     CONFIG_MAP,
+    CONNECTOR,
     DAEMON_SET,
     DEPLOYMENT,
     NETWORK_POLICY,
     ROLE_BINDING,
     SERVICE,
     SERVICE_ACCOUNT,
+    SITE,
     STATEFUL_SET,
     Resource,
 )
@@ -32,9 +35,10 @@ WORKLOADS = {each.kind: each for each in (DEPLOYMENT, STATEFUL_SET, DAEMON_SET)}
 PLAIN = {
     each.kind: each for each in (NETWORK_POLICY, SERVICE, CONFIG_MAP, SERVICE_ACCOUNT, ROLE_BINDING)
 }
-CHILDREN = PLAIN | WORKLOADS
+SKUPPER = {each.kind: each for each in (SITE, CONNECTOR, ACCESS_GRANT)}
+CHILDREN = PLAIN | WORKLOADS | SKUPPER
 # Their changes are counted by the API server; other kinds are compared by what they hold.
-COUNTED = {*WORKLOADS, NETWORK_POLICY.kind}
+COUNTED = {*WORKLOADS, *SKUPPER, NETWORK_POLICY.kind}
 
 NO_FACTS = Facts()
 HEAD = {"apiVersion", "kind", "metadata"}

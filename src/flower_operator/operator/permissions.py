@@ -47,6 +47,8 @@ MANAGER = (
     Rule("", ("secrets",), _OWN),
     # Where cert-manager is to issue them: what is asked of it.
     Rule("cert-manager.io", ("certificates",), ("get", "create", "patch", "delete")),
+    # Where Skupper leads other clusters to a SuperLink.
+    Rule("skupper.io", ("sites", "connectors", "accessgrants"), _OWN),
     Rule("", ("events",), (*_OBSERVE, "create")),
 )
 

@@ -20,6 +20,7 @@ from ..render import Facts
 from ..render.facts import Identities, Numbers
 from ..render.metadata import MANAGER
 from ..status.admissions import Admissions
+from ..status.interconnect import MISSING, interconnected
 from ..status.observed import Federation
 from ..status.outline import Outline
 from ..status.stranded import find_stranded, patience_left
@@ -126,6 +127,8 @@ class Reconciler:
             hold=upgrade.under_way,
         )
         outcome.merge(placing)
+        if desired.outline.interconnected and not facts.skupper:
+            outcome.faults.append(Fault("SkupperMissing", MISSING))
         recheck = await self._write_status(
             key, federation, upgrade, outcome, trusted, admissions, placed
         )
@@ -264,6 +267,7 @@ class Reconciler:
             notes=trusted.notes if trusted else (),
             upgrade=upgrade.finding,
             placed=placed,
+            interconnected=interconnected(upgrade.outline, self._caches.children(uid).values()),
         )
         generation = federation.metadata.generation
         summary = summarize(upgrade.outline, observation, previous, generation, self._clock())

@@ -77,7 +77,10 @@ class Keeper:
         look = Look(federation, outline, names, every, rolled_out_of(every, busy), now)
         await self._elsewhere.end_issuing(look)
         given = bool(outline.tls.secret or outline.tls.issuer)
-        kept = await self._elsewhere.care(look) if given else await self._care_for_own(look)
+        if outline.external:  # the SuperLink's CA is in the plan
+            kept = Kept(Identities("", ""), "", Decision(Step.KEEP, "Valid", ""))
+        else:
+            kept = await self._elsewhere.care(look) if given else await self._care_for_own(look)
         secret, decisions = None, [kept.decision]
         if outline.shares_secret:
             secret, decision = await self._care_for_secret(look)

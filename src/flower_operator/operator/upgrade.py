@@ -47,6 +47,8 @@ class _Stage:
     wanted: Release
     kind: str = ""
     workload: Workload | None = None
+    elsewhere: bool = False
+    """Whether it is not this operator's to change."""
 
     @property
     def current(self) -> Release | None:
@@ -61,7 +63,7 @@ class _Stage:
 
     @property
     def settled(self) -> bool:
-        return bool(self.workload and self.workload.settled)
+        return self.elsewhere or bool(self.workload and self.workload.settled)
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,8 @@ def decide_upgrade(
     """What to do about releases that differ from those that run. `certificate`: the one that
     the SuperLink is to serve."""
     link = _stage("the SuperLink", SUPERLINK, outline.superlink, outline.release, workloads)
+    if outline.external:
+        link = _Stage(link.title, SUPERLINK, link.wanted, elsewhere=True)
     pools = [
         _stage(f"pool {each.name}", pool_part(each.name), each.workload, each.release, workloads)
         for each in outline.pools

@@ -55,5 +55,7 @@ class Facts:
     """Whether the cluster itself gives pods their users and groups."""
     numbers: Numbers | None = None
     """None: SuperNodes are counted in the order of the manifest."""
+    skupper: bool = True
+    """Whether the cluster has Skupper's API."""
     site: Site | None = None
     """None: SuperNodes run beside their SuperLink."""

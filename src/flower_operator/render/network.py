@@ -23,6 +23,7 @@ from .metadata import (
     supernode_labels,
 )
 from .releases import Releases
+from .skupper import ROUTER
 from .superlink import superlink_tasks
 from .supernodes import pool_tasks
 
@@ -49,7 +50,8 @@ def network_policies(federation: Federation, facts: Facts, releases: Releases) -
     """A policy for each workload, and for the pods of its tasks where it has some."""
     if not is_enabled(federation):
         return []
-    policies = _superlink_policies(federation, facts, releases)
+    external = federation.spec.superlink.external
+    policies = [] if external else _superlink_policies(federation, facts, releases)
     for at, pool in enumerate(federation.spec.supernodes.pools):
         if pool.placement is None:
             policies += _pool_policies(federation, at, facts, releases)
@@ -79,8 +81,14 @@ def network_notices(federation: Federation, releases: Releases) -> list[str]:
             return []
         return ["spec.networkPolicy: has no effect with insecure: true unless enabled is true"]
     notices = []
-    dialect = releases.superlink_dialect
-    if dialect.fleet.port == dialect.control.port:
+    dialect, external = releases.superlink_dialect, federation.spec.superlink.external
+    by_name = external and not federation.spec.interconnect
+    if external and by_name and address_of(external.host) is None:
+        notices.append(
+            f"spec.networkPolicy: {external.host} is a name, and a policy knows only addresses, so "
+            f"SuperNodes may connect to every address on port {external.port}"
+        )
+    if not external and dialect.fleet.port == dialect.control.port:
         reach = "SuperNodes" if service.type == "ClusterIP" else "all who reach the Service"
         notices.append(
             f"spec.networkPolicy: Flower {releases.superlink} has its APIs on one port, so {reach} "
@@ -96,7 +104,7 @@ def network_notices(federation: Federation, releases: Releases) -> list[str]:
 
 def control_notices(federation: Federation) -> list[str]:
     """For the status on a cluster: who can submit runs where nothing is shut off."""
-    if is_enabled(federation):
+    if is_enabled(federation) or federation.spec.superlink.external:
         return []
     return [
         "spec.networkPolicy: not enabled, so whoever reaches the SuperLink can run code in this "
@@ -109,9 +117,12 @@ def _superlink_policies(federation: Federation, facts: Facts, releases: Releases
     metadata = superlink_metadata(federation, facts)
     link, runtime = _pods(superlink_labels(federation)), dialect.serverappio.port
     nodes = [_pods(supernode_labels(federation))]
-    if federation.spec.superlink.service.type != "ClusterIP":
+    service = federation.spec.superlink.service
+    if service.type != "ClusterIP" or service.external_address:
         # It is there for SuperNodes of elsewhere, whose addresses nobody knows here.
         nodes += EVERYWHERE
+    if federation.spec.interconnect:
+        nodes.append(ROUTER)
     operator = {
         "namespaceSelector": {
             "matchLabels": {"kubernetes.io/metadata.name": facts.operator_namespace}
@@ -140,9 +151,8 @@ def _pool_policies(
 ) -> list[Object]:
     pool = federation.spec.supernodes.pools[position]
     labels, metadata = pool_labels(federation, pool), pool_metadata(federation, pool, facts)
-    fleet = releases.superlink_dialect.fleet.port
     out = _outside(federation, facts)
-    own = [_rule("to", [_pods(superlink_labels(federation))], fleet), *out]
+    own = [_to_superlink(federation, releases), *out]
     if not (tasks := pool_tasks(federation, position)):
         return [_policy(metadata, labels, [], own)]
     runtime = releases.pools[position].supernode_dialect.clientappio.port
@@ -156,6 +166,16 @@ def _pool_policies(
         ),
         _policy(metadata | {"name": tasks.account}, tasks.labels, [], [to_node, *out]),
     ]
+
+
+def _to_superlink(federation: Federation, releases: Releases) -> Object:
+    external = federation.spec.superlink.external
+    if external and federation.spec.interconnect:
+        return {"to": [ROUTER]}  # at a port that Skupper chooses
+    if external:
+        return _to_address(external.host, external.port)
+    fleet = releases.superlink_dialect.fleet.port
+    return _rule("to", [_pods(superlink_labels(federation))], fleet)
 
 
 def site_policies(

@@ -8,6 +8,7 @@ from ..api.types import Federation
 from ..flower.dialects import Dialect
 from ..trust.names import normal_name
 from .executor import Tasks, task_notices, task_problems
+from .external import external_notices, external_objects, external_problems
 from .facts import Facts
 from .network import network_notices, network_policies, network_problems
 from .node_config import node_config_notices, node_config_problems
@@ -15,6 +16,7 @@ from .persistence import claims, persistence_problems
 from .pods import template_problems
 from .releases import Releases, find_releases
 from .secrets import key_problems
+from .skupper import skupper_objects
 from .superlink import superlink_objects, superlink_tasks
 from .supernodes import pool_objects, pool_tasks, supernodes_service
 
@@ -29,6 +31,8 @@ class Plan:
     releases: Releases
     notices: tuple[str, ...]
     """What was assumed or is left unused: no fault, but worth a user's look."""
+    external: str | None = None
+    """The address of a SuperLink that runs elsewhere."""
 
 
 def render(federation: Federation, facts: Facts) -> Plan:
@@ -43,14 +47,17 @@ def render(federation: Federation, facts: Facts) -> Plan:
     problems += _name_problems(federation)
     problems += key_problems(federation)
     problems += _placement_problems(federation)
+    problems += external_problems(federation)
     if problems:
         raise InvalidFederation(problems)
-    superlink = superlink_objects(federation, facts, releases)
+    external = spec.superlink.external
+    superlink = [] if external else superlink_objects(federation, facts, releases)
     pools = [pool_objects(federation, at, facts, releases.pools[at]) for at in positions]
-    template = _template(superlink)
-    problems = template_problems(template, claims(federation), "spec.superlink")
-    problems += persistence_problems(federation, template, releases.superlink_dialect)
-    problems += network_problems(federation)
+    problems = network_problems(federation)
+    if superlink:
+        template = _template(superlink)
+        problems += template_problems(template, claims(federation), "spec.superlink")
+        problems += persistence_problems(federation, template, releases.superlink_dialect)
     for at, objects in enumerate(pools):
         problems += _pool_template_problems(federation, at, _template(objects))
     launching = _launching(federation, releases, [superlink, *pools])
@@ -63,7 +70,7 @@ def render(federation: Federation, facts: Facts) -> Plan:
         if pool.placement is None
     ]
     nodes = [each for objects in own for each in objects if runs(federation, each)]
-    notices = [*releases.notices, *_notices(federation)]
+    notices = [*releases.notices, *external_notices(federation), *_notices(federation)]
     notices += [each for one in launching for each in one.notices()]
     if not federation.spec.insecure:
         # Kubernetes knows no rights to some Secrets of a namespace.
@@ -76,7 +83,14 @@ def render(federation: Federation, facts: Facts) -> Plan:
     # Policies first: no pod is to run before it is shut off.
     policies = network_policies(federation, facts, releases)
     names = supernodes_service(federation, facts)
-    return Plan((*policies, *superlink, *names, *nodes), releases, tuple(notices))
+    trusted = external_objects(federation, facts)
+    links = skupper_objects(federation, facts, releases)
+    return Plan(
+        (*policies, *superlink, *links, *names, *trusted, *nodes),
+        releases,
+        tuple(notices),
+        external.address if external else None,
+    )
 
 
 @dataclass(frozen=True)

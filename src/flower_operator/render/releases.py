@@ -33,6 +33,7 @@ class Releases:
     """The release of every component, and what a user should know about how it was found."""
 
     superlink: Release
+    """Of one that runs elsewhere, what is assumed: that of the SuperNodes."""
     serverapp: Release
     pools: tuple[PoolReleases, ...]
     notices: tuple[str, ...]
@@ -50,7 +51,9 @@ def find_releases(federation: Federation) -> Releases:
     """The release of every component: spec.version, else its image's tag, else its peers'."""
     finder = _Finder(federation)
     spec = federation.spec
-    superlink = finder.find("spec.superlink.image", spec.superlink.image, finder.usual())
+    superlink = finder.usual()
+    if spec.superlink.image:
+        superlink = finder.find("spec.superlink.image", spec.superlink.image, superlink)
     serverapp = finder.find_superexec(
         "spec.superlink.superexecImage", spec.superlink.superexec_image, superlink
     )
@@ -64,9 +67,9 @@ def find_releases(federation: Federation) -> Releases:
         clientapp = finder.find_superexec(
             f"{images}.superexecClientApp", pool.images.superexec_client_app, supernode
         )
-        finder.compare(
-            f"spec.supernodes.pools[{position}]", supernode_mismatch(superlink, supernode)
-        )
+        if spec.superlink.image:
+            mismatch = supernode_mismatch(superlink, supernode)
+            finder.compare(f"spec.supernodes.pools[{position}]", mismatch)
         finder.compare(f"{images}.superexecClientApp", clientapp_mismatch(supernode, clientapp))
         if pool.executor == "kubernetes":
             path = f"spec.supernodes.pools[{position}].executor"
@@ -94,7 +97,7 @@ class _Finder:
         """The release of a component whose image does not name one."""
         if self.version:
             return self.version
-        images = [self.spec.superlink.image, self.spec.supernodes.image]
+        images = [self.spec.superlink.image or "", self.spec.supernodes.image]
         images += [pool.images.supernode or "" for pool in self.spec.supernodes.pools]
         found = [release for image in images if (release := release_of_image(image))]
         return found[0] if found else NEWEST

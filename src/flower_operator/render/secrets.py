@@ -15,6 +15,7 @@ from ..trust.layout import (
     SERVER_FILES,
     Part,
 )
+from ..trust.records import digest
 from .facts import Facts, Identities
 from .metadata import PREFIX
 from .releases import PoolReleases
@@ -56,7 +57,9 @@ def supernode_certificate(
     """The files that a pool's own API has TLS with, where both sides of it can and the CA is the
     Federation's own. Elsewhere it is plain, on loopback."""
     spec = federation.spec
-    if spec.insecure or spec.isolation_mode != "process" or spec.tls.from_elsewhere:
+    if spec.insecure or spec.isolation_mode != "process":
+        return None
+    if spec.tls.from_elsewhere or spec.superlink.external:
         return None
     serves = releases.supernode_dialect.supernode_certificate
     asks = releases.clientapp_dialect.superexec_root_certificates
@@ -66,7 +69,7 @@ def supernode_certificate(
 def name_notices(federation: Federation) -> list[str]:
     """Nodes are not the operator's to read, and which of them clients use nobody can tell."""
     spec = federation.spec
-    if spec.insecure or spec.superlink.service.type != "NodePort":
+    if spec.insecure or spec.superlink.service.type != "NodePort" or spec.superlink.external:
         return []
     if spec.tls.secret_name or spec.tls.subject_alt_names:
         return []
@@ -86,13 +89,16 @@ def superlink_annotations(facts: Facts, *, trusts: bool, shares: bool) -> dict[s
     return {CERTIFICATE: found.certificate} | _client(found, trusts=trusts, shares=shares)
 
 
-def client_annotations(facts: Facts, *, shares: bool, serves: bool) -> dict[str, str]:
+def client_annotations(
+    federation: Federation, facts: Facts, *, shares: bool, serves: bool
+) -> dict[str, str]:
     """The same for SuperNodes. `serves`: with TLS."""
-    found = facts.identities
+    found, external = facts.identities, federation.spec.superlink.external
+    own = {AUTHORITY: digest(external.ca or "")[:16]} if external else {}
     if found is None:
-        return {}
-    own = {SUPERNODE: found.supernode} if serves and found.supernode else {}
-    return _client(found, trusts=True, shares=shares) | own
+        return own
+    own |= {SUPERNODE: found.supernode} if serves and found.supernode else {}
+    return _client(found, trusts=external is None, shares=shares) | own
 
 
 def key_annotations(facts: Facts, pool: str) -> dict[str, str]:
@@ -101,9 +107,11 @@ def key_annotations(facts: Facts, pool: str) -> dict[str, str]:
     return {KEYS: rounds[pool]} if pool in rounds else {}
 
 
-def gates(facts: Facts) -> Object:
+def gates(federation: Federation, facts: Facts) -> Object:
     """Of pods with keys, where there is an operator to open them."""
-    return {"schedulingGates": [{"name": GATE}]} if facts.identities else {}
+    if federation.spec.superlink.external or facts.identities is None:
+        return {}
+    return {"schedulingGates": [{"name": GATE}]}
 
 
 def _client(found: Identities, *, trusts: bool, shares: bool) -> dict[str, str]:
@@ -128,8 +136,15 @@ def supernode_certificate_volume(federation: str) -> Object:
     }
 
 
-def authority_volume(federation: str) -> Object:
-    return {"name": "flower-ca", "configMap": {"name": Part.BUNDLE.object_name(federation)}}
+def authority_name(federation: Federation) -> str:
+    """Of the ConfigMap with what SuperNodes trust."""
+    if federation.spec.superlink.external:
+        return f"{federation.name}-external-ca"
+    return Part.BUNDLE.object_name(federation.name)
+
+
+def authority_volume(federation: Federation) -> Object:
+    return {"name": "flower-ca", "configMap": {"name": authority_name(federation)}}
 
 
 def superexec_secret_volume(federation: str) -> Object:

@@ -34,6 +34,8 @@ def superlink_address(federation: Federation, facts: Facts) -> str:
     """Where SuperNodes find the Fleet API, on every release."""
     if facts.site:
         return facts.site.superlink
+    if external := federation.spec.superlink.external:
+        return external.address
     return _address(federation, facts, federation.spec.superlink.service.ports.grpc)
 
 
@@ -173,7 +175,7 @@ def _superlink_container(federation: Federation, dialect: Dialect) -> Object:
     mounts += [secrets.mount("superexec")] if secret else []
     return pods.container(
         "superlink",
-        spec.superlink.image,
+        spec.superlink.image or "",
         arguments + spec.superlink.extra_args,
         env=spec.superlink.env,
         resources=spec.superlink.resources,
@@ -221,7 +223,7 @@ def _volumes(federation: Federation, releases: Releases) -> list[Object]:
     volumes.append(secrets.server_certificate_volume(federation))
     if federation.spec.isolation_mode == "process":
         if releases.superlink_dialect.runtime_follows_tls:
-            volumes.append(secrets.authority_volume(federation.name))
+            volumes.append(secrets.authority_volume(federation))
         if secrets.superexec_secret(federation, releases.superlink_dialect):
             volumes.append(secrets.superexec_secret_volume(federation.name))
     return volumes

@@ -69,7 +69,9 @@ def pool_objects(
     if not federation.spec.insecure:
         secret = _secret(federation, releases.supernode_dialect, facts)
         serves = _certificate(federation, releases, facts) is not None
-        annotations |= secrets.client_annotations(facts, shares=secret is not None, serves=serves)
+        annotations |= secrets.client_annotations(
+            federation, facts, shares=secret is not None, serves=serves
+        )
     keyed = federation.spec.supernode_auth.enabled
     annotations |= secrets.key_annotations(facts, pool.name) if keyed else {}
     tasks = pool_tasks(federation, position)
@@ -81,7 +83,9 @@ def pool_objects(
         pool.pod_template,
         facts,
         annotations=annotations,
-        spec=gpus.pod_fields(pool.gpu) | account | (secrets.gates(facts) if keyed else {}),
+        spec=gpus.pod_fields(pool.gpu)
+        | account
+        | (secrets.gates(federation, facts) if keyed else {}),
     )
     if tasks:
         dialect = releases.clientapp_dialect
@@ -320,7 +324,7 @@ def _volumes(
     if config.files:
         volumes.append(node_config.volume(name))
     if not federation.spec.insecure:
-        volumes.append(secrets.authority_volume(federation.name))
+        volumes.append(secrets.authority_volume(federation))
         if _certificate(federation, releases, facts):
             volumes.append(secrets.supernode_certificate_volume(federation.name))
         if _secret(federation, releases.supernode_dialect, facts):

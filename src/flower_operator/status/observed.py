@@ -82,6 +82,16 @@ class CountedForm(Struct):
     metadata: Metadata = msgspec.field(default_factory=Metadata)
 
 
+class _InterconnectionStatus(Struct):
+    status: str = ""
+    message: str = ""
+
+
+class InterconnectionForm(Struct):
+    metadata: Metadata = msgspec.field(default_factory=Metadata)
+    status: _InterconnectionStatus = msgspec.field(default_factory=_InterconnectionStatus)
+
+
 class ServiceAccountForm(Struct, rename="camel"):
     metadata: Metadata = msgspec.field(default_factory=Metadata)
     automount_service_account_token: bool | None = None
@@ -100,6 +110,14 @@ class Child(Struct):
     metadata: Metadata
     content: bytes
     """Its spec, data or what else it has, as JSON: read when called for, and small until then."""
+
+
+class Interconnection(Child):
+    """An object of Skupper's."""
+
+    kind: str
+    state: str
+    message: str
 
 
 class Service(Child):
@@ -363,6 +381,11 @@ def service_of(form: ServiceForm) -> Service:
     given = msgspec.json.decode(spec, type=_ServiceSpec).external_addresses or ()
     addresses = [*given, *(text for each in ingress for text in (each.ip, each.hostname) if text)]
     return Service(unversioned(form.metadata), spec, tuple(addresses))
+
+
+def interconnection_of(kind: str, form: InterconnectionForm) -> Interconnection:
+    status = form.status
+    return Interconnection(unversioned(form.metadata), b"", kind, status.status, status.message)
 
 
 def counted_of(form: CountedForm) -> Child:

@@ -76,7 +76,7 @@ class Outline:
     shares_secret: bool = False
     """Whether SuperExecs share a secret with their owners."""
     authenticated: bool = False
-    """Whether SuperNodes have keys."""
+    """Whether SuperNodes have keys that are made and registered here."""
     tls: TlsOutline = TlsOutline()
     keeps_state: bool = False
     """Whether the SuperLink has a database."""
@@ -86,6 +86,10 @@ class Outline:
     """Pools of other clusters; their replicas are those on each."""
     exposure: Exposure | None = None
     """Where there are such pools."""
+    interconnected: bool = False
+    """Whether Skupper is to lead other clusters to the SuperLink."""
+    external: bool = False
+    """Whether the SuperLink runs elsewhere; `endpoint` is its address then."""
 
 
 def outline_of(federation: Federation, plan: Plan, facts: Facts) -> Outline:
@@ -109,18 +113,19 @@ def outline_of(federation: Federation, plan: Plan, facts: Facts) -> Outline:
     )
     placed = tuple(pool for pool in every if pool.placement)
     names: tuple[str, ...] = ()
-    if not spec.insecure:
+    external = spec.superlink.external
+    if not spec.insecure and not external:
         namespace = namespace_of(federation, facts)
         others = [*spec.tls.subject_alt_names]
         if address := spec.superlink.service.external_address:
             others.append(address)
         names = server_names(federation.name, namespace, others)
-    dialects = [plan.releases.superlink_dialect]
+    dialects = [] if external else [plan.releases.superlink_dialect]
     dialects += [each.supernode_dialect for each in plan.releases.pools]
     return Outline(
         superlink=superlink_name(federation.name),
         superlink_kind="StatefulSet" if spec.superlink.has_claims else "Deployment",
-        endpoint=control_address(federation, facts),
+        endpoint=external.address if external else control_address(federation, facts),
         release=str(plan.releases.superlink),
         pools=tuple(pool for pool in every if not pool.placement),
         notices=(
@@ -134,16 +139,18 @@ def outline_of(federation: Federation, plan: Plan, facts: Facts) -> Outline:
         launches_pods=spec.superlink.executor == "kubernetes",
         names=names,
         shares_secret=any(superexec_secret(federation, each) for each in dialects),
-        authenticated=spec.supernode_auth.enabled,
-        tls=_tls(federation, plan, facts),
+        authenticated=spec.supernode_auth.enabled and not external,
+        tls=TlsOutline() if external else _tls(federation, plan, facts),
         keeps_state=keeps_state(federation, plan.releases.superlink_dialect),
         max_wait=spec.tls.rotation.longest,
         placed=placed,
-        exposure=_exposure(federation) if placed else None,
+        exposure=exposure_of(federation) if placed else None,
+        interconnected=bool(spec.interconnect) and not external,
+        external=external is not None,
     )
 
 
-def _exposure(federation: Federation) -> Exposure:
+def exposure_of(federation: Federation) -> Exposure:
     service = federation.spec.superlink.service
     return Exposure(
         service.type, service.external_address, service.ports.grpc, service.node_ports.grpc

@@ -7,6 +7,7 @@ from datetime import datetime
 from ..api.types import ClusterStatus, Condition, Endpoints, FederationStatus, PoolStatus
 from ..trust.keys import Enrolment
 from .conditions import Finding, conditions_of
+from .interconnect import NOTHING, Interconnected
 from .observed import Mishap, Pod, Workload
 from .outline import Outline, PoolOutline
 
@@ -15,6 +16,9 @@ RECONCILING = "Reconciling"
 SUPERLINK_AVAILABLE = "SuperLinkAvailable"
 DEGRADED = "Degraded"
 UPGRADING = "Upgrading"
+
+EXTERNAL = "External"
+"""Why it is not known whether a SuperLink is available."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +123,8 @@ class Observation:
     """No fault, but worth a user's look, beside what follows from the plan."""
     placed: Sequence[Placed] = ()
     """Pools on other clusters."""
+    interconnected: Interconnected = NOTHING
+    """How far Skupper is."""
     upgrade: Finding | None = None
     """How far a change of Flower release has come, if there ever was one."""
 
@@ -173,7 +179,7 @@ def summarize(
     if observation.connected.asking:  # what it said before holds until it says otherwise
         known = replace(observation.connected, count=previous.connected_supernodes)
         observation = replace(observation, connected=known)
-    superlink = _superlink(outline, observation, now)
+    superlink = None if outline.external else _superlink(outline, observation, now)
     pools = [_pool(pool, observation, now) for pool in outline.pools]
     desired = sum(_desired(pool, part) for pool, part in zip(outline.pools, pools, strict=True))
     ready = sum(_ready(pool, part) for pool, part in zip(outline.pools, pools, strict=True))
@@ -183,7 +189,7 @@ def summarize(
     findings = _findings(outline, observation, superlink, pools, (ready, desired), was_ready)
     status = FederationStatus(
         observed_generation=generation,
-        release=outline.release,
+        release=None if outline.external else outline.release,
         supernodes=f"{ready}/{desired}",
         ready_supernodes=ready,
         desired_supernodes=desired,
@@ -202,7 +208,8 @@ def summarize(
         ),
         conditions=conditions_of(findings, previous.conditions, generation, now),
     )
-    return Summary(status, superlink.available, _recheck(observation, now))
+    available = superlink is not None and superlink.available
+    return Summary(status, available, _recheck(observation, now))
 
 
 def refuse(
@@ -214,10 +221,12 @@ def refuse(
 ) -> FederationStatus:
     """The status of a Federation that cannot be rendered: what runs, runs on as it was."""
     message = "; ".join(fault.message for fault in faults)
+    elsewhere = superlink is None and any(each.reason == EXTERNAL for each in previous.conditions)
+    part = None if elsewhere else _Part("the SuperLink", superlink, ())
     findings = [
         Finding(READY, False, faults[0].reason, message),
         Finding(RECONCILING, False, faults[0].reason, "waiting for a spec that can be applied"),
-        _availability(_Part("the SuperLink", superlink, ()), Connected()),
+        _availability(part, Connected()),
         Finding(DEGRADED, True, faults[0].reason, message),
     ]
     conditions = conditions_of(findings, previous.conditions, generation, now)
@@ -228,18 +237,18 @@ def refuse(
 def _findings(
     outline: Outline,
     observation: Observation,
-    superlink: _Part,
+    superlink: _Part | None,
     pools: Sequence[_Part],
     counts: tuple[int, int],
     was_ready: bool,
 ) -> list[Finding]:
-    faults = [*observation.faults, *superlink.faults, *(f for part in pools for f in part.faults)]
+    parts = [superlink, *pools] if superlink else pools
+    faults = [*observation.faults, *(fault for part in parts for fault in part.faults)]
     faults += [fault for each in observation.placed for fault in each.faults]
     upgrade = observation.upgrade
     waiting = _waiting(outline, observation, superlink, pools, counts, was_ready)
     if upgrade and upgrade.status:
         waiting = (upgrade.reason, upgrade.message)
-    ready = not faults and not waiting and not outline.suspended
     if faults:
         reconciling = Finding(RECONCILING, False, faults[0].reason, "waiting for a fault to end")
         verdict = Finding(READY, False, faults[0].reason, faults[0].message)
@@ -248,7 +257,8 @@ def _findings(
         verdict = Finding(READY, False, *waiting)
     else:
         reconciling = Finding(RECONCILING, False, "Done", "everything is as the spec says")
-        verdict = _settled([*outline.notices, *observation.notes], counts, ready)
+        notes = [*observation.notes, *observation.interconnected.notes]
+        verdict = _settled(outline, notes, counts)
     return [
         verdict,
         reconciling,
@@ -261,7 +271,7 @@ def _findings(
 def _waiting(
     outline: Outline,
     observation: Observation,
-    superlink: _Part,
+    superlink: _Part | None,
     pools: Sequence[_Part],
     counts: tuple[int, int],
     was_ready: bool,
@@ -269,8 +279,10 @@ def _waiting(
     """What is still on its way, if anything is."""
     if observation.pending:
         return "Applying", f"to be applied or removed: {', '.join(observation.pending)}"
-    if not superlink.complete:
+    if superlink and not superlink.complete:
         return superlink.state
+    if observation.interconnected.waiting:
+        return observation.interconnected.waiting
     states = [
         part.state
         for pool, part in zip(outline.pools, pools, strict=True)
@@ -294,16 +306,21 @@ def _waiting(
     return None
 
 
-def _settled(notices: Sequence[str], counts: tuple[int, int], ready: bool) -> Finding:
-    if not ready:
-        message = "spec.suspend is true: no SuperNodes run, the SuperLink does"
+def _settled(outline: Outline, notes: Sequence[str], counts: tuple[int, int]) -> Finding:
+    if outline.suspended:
+        goes_on = "" if outline.external else ", the SuperLink does"
+        message = f"spec.suspend is true: no SuperNodes run{goes_on}"
         return Finding(READY, False, "Suspended", message)
-    message = f"the SuperLink and {counts[0]} of {counts[1]} SuperNodes are ready"
-    notes = "".join(f"; note: {notice}" for notice in notices)
-    return Finding(READY, True, "AllReady", message + notes)
+    ready = f"{counts[0]} of {counts[1]} SuperNodes are ready"
+    message = ready if outline.external else f"the SuperLink and {ready}"
+    told = "".join(f"; note: {notice}" for notice in (*outline.notices, *notes))
+    return Finding(READY, True, "AllReady", message + told)
 
 
-def _availability(superlink: _Part, connected: Connected) -> Finding:
+def _availability(superlink: _Part | None, connected: Connected) -> Finding:
+    if superlink is None:
+        message = "the SuperLink runs elsewhere; whether it answers is not known here"
+        return Finding(SUPERLINK_AVAILABLE, None, EXTERNAL, message)
     if superlink.available:
         message = "the SuperLink answers"
         if connected.why_not:
