@@ -28,6 +28,7 @@ from flower_operator.fleet.route import route_of
 from flower_operator.render import Facts, render
 from flower_operator.render.facts import Numbers
 from flower_operator.render.releases import find_releases
+from flower_operator.render.skupper import Grant
 from flower_operator.status.observed import Metadata
 from flower_operator.status.outline import Exposure
 from tests.unit.federations import Document, document, find
@@ -338,3 +339,19 @@ def test_keys_of_supernodes_elsewhere_are_not_promised() -> None:
     federation = document(insecure=False, supernodeAuth={"enabled": True}, pool=PLACED)
     with pytest.raises(InvalidFederation, match="they could not get keys"):
         render(parse(federation), Facts())
+
+
+def test_over_skupper_clusters_link_and_supernodes_go_to_its_router() -> None:
+    federation = parse(document(insecure=False, interconnect="skupper", pool=PLACED))
+    facts, grant = Facts(namespace="team"), Grant("https://grant", "code", "CA")
+    objects = addon_objects(
+        federation, 0, facts, find_releases(federation), Route("fed-superlink", 9092), "X", grant
+    )
+    found = manifests({each["kind"]: each for each in objects})
+    assert found["AccessToken"]["spec"] == {"url": "https://grant", "code": "code", "ca": "CA"}
+    assert found["Listener"]["spec"]["host"] == "fed-superlink"
+    assert {found[kind]["metadata"]["namespace"] for kind in ("Site", "Listener")} == {"team"}
+    to_router = found["NetworkPolicy"]["spec"]["egress"][0]
+    assert to_router == {
+        "to": [{"podSelector": {"matchLabels": {"skupper.io/component": "router"}}}]
+    }

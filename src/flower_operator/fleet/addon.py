@@ -17,6 +17,7 @@ from ..render.metadata import COMPONENT, MANAGER, POOL, PREFIX, namespace_of, tr
 from ..render.network import site_policies
 from ..render.plan import runs
 from ..render.releases import Releases
+from ..render.skupper import Grant, linking_objects
 from ..render.supernodes import pool_objects, site_service, superexec_objects
 from ..trust.layout import BUNDLE_FILE, Part
 from .observed import PARTITIONS
@@ -87,13 +88,15 @@ def addon_objects(
     releases: Releases,
     route: Route,
     bundle: str | None,
+    grant: Grant | None = None,
 ) -> list[Object]:
     """What a pool needs on the hub, whichever clusters it runs on; the partitions in all are
-    `facts.numbers.total`. `bundle`: the CA's certificates, where there is TLS."""
+    `facts.numbers.total`. `bundle`: the CA's certificates, where there is TLS; `grant`: what lets
+    clusters link, where Skupper leads them."""
     pool = federation.spec.supernodes.pools[position]
     place = place_of(namespace_of(federation, facts), federation.name, pool.name)
     site = _site_facts(pool, facts, route)
-    manifests = _supernode_manifests(federation, position, site, releases, bundle)
+    manifests = _supernode_manifests(federation, position, site, releases, bundle, grant)
     variables = variables_of(federation, position, route)
     objects = [
         _template(place, federation, manifests),
@@ -165,10 +168,14 @@ def _supernode_manifests(
     facts: Facts,
     releases: Releases,
     bundle: str | None,
+    grant: Grant | None,
 ) -> list[Object]:
-    manifests = [_namespace(namespace_of(federation, facts))]
+    namespace = namespace_of(federation, facts)
+    manifests = [_namespace(namespace)]
+    if grant:
+        manifests += [_within(each, namespace) for each in linking_objects(federation, grant)]
     if bundle is not None:
-        manifests.append(_bundle(federation, namespace_of(federation, facts), bundle))
+        manifests.append(_bundle(federation, namespace, bundle))
     manifests += site_policies(federation, position, facts, releases)[:1]
     manifests += site_service(federation, position, facts, releases.pools[position])
     manifests += pool_objects(federation, position, facts, releases.pools[position])
@@ -323,6 +330,10 @@ def _feedback(workload: Object) -> Object:
 
 def _is_workload(each: Object) -> bool:
     return each["kind"] in _COUNTS
+
+
+def _within(each: Object, namespace: str) -> Object:
+    return each | {"metadata": each["metadata"] | {"namespace": namespace}}
 
 
 def _namespace(name: str) -> Object:

@@ -14,6 +14,7 @@ from ..kube.client import Client
 from ..kube.errors import ApiError
 from ..render.facts import Facts, Numbers
 from ..render.releases import find_releases
+from ..render.skupper import Grant
 from .addon import Route, addon_objects, cluster_objects, place_of, variables_of
 from .decisions import APPLIED, Action, Apply, Remove, Wait, Wanted, decide
 from .hub import Hub, Identity
@@ -110,6 +111,7 @@ class Placing:
         facts: Facts,
         route: Route,
         bundle: str | None,
+        grant: Grant | None,
         survey: Survey,
         pools: Sequence[PlacedPool],
         partitions: Partitions,
@@ -117,11 +119,12 @@ class Placing:
         hold: bool,
     ) -> Outcome:
         """Make everything so. `version`: what rendering depends on beside what follows."""
-        version = (*version, route, bundle, total(partitions))
+        version = (*version, route, bundle, grant, total(partitions))
         rendered = self._rendered.get(key)
         if rendered is None or rendered.version != version:
             numbers = Numbers((), str(total(partitions)))
-            shared = _shared(federation, replace(facts, numbers=numbers), route, bundle, pools)
+            facts = replace(facts, numbers=numbers)
+            shared = _shared(federation, facts, route, bundle, grant, pools)
             variables = {
                 pool.name: variables_of(federation, pool.position, route) for pool in pools
             }
@@ -258,12 +261,14 @@ def _shared(
     facts: Facts,
     route: Route,
     bundle: str | None,
+    grant: Grant | None,
     pools: Sequence[PlacedPool],
 ) -> dict[Identity, Wanted]:
     releases = find_releases(federation)
     objects = []
     for pool in pools:
-        objects += addon_objects(federation, pool.position, facts, releases, route, bundle)
+        at = pool.position
+        objects += addon_objects(federation, at, facts, releases, route, bundle, grant)
     return _wanted(objects)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from ..api.manifest import parse_stored
+from ..fleet.addon import Route
 from ..fleet.hub import Hub
 from ..fleet.partitions import Partitions, allocate, total
 from ..fleet.placing import Outcome, PlacedPool, Placing, Survey
@@ -15,8 +16,9 @@ from ..kube.client import Client
 from ..render import Facts
 from ..render.facts import Numbers
 from ..render.metadata import PREFIX
-from ..status.observed import Federation
-from ..status.outline import Outline
+from ..render.skupper import Grant
+from ..status.observed import Federation, Interconnection
+from ..status.outline import Exposure, Outline
 from ..status.summary import Placed
 from .caches import Caches, Key
 from .desired import FEDERATION
@@ -27,6 +29,7 @@ NOT_THERE = (
     "pools with placement need Open Cluster Management: this cluster has no API group "
     f"{CLUSTER_GROUP}, or its operator was started before that or without --fleet"
 )
+NO_GRANT = ("Interconnecting", "Skupper's AccessGrant lets nobody link yet")
 
 
 @dataclass(frozen=True)
@@ -87,9 +90,10 @@ class Placements:
         if self._placing is None or look is None or outline.exposure is None:
             missing = ("NoClusterManagement", NOT_THERE)
             return [Placed(pool, waiting=missing) for pool in outline.placed], Outcome()
-        addresses = self._caches.addresses(key[0], outline.superlink)
-        node_port = self._caches.node_port(key[0], outline.superlink, "fleet")
-        route = route_of(outline.exposure, addresses, node_port)
+        grant = self._grant(federation) if outline.interconnected else None
+        if outline.interconnected and grant is None:
+            return [Placed(pool, waiting=NO_GRANT) for pool in outline.placed], Outcome()
+        route = self._route(key, outline, outline.exposure)
         if isinstance(route, tuple):
             return [Placed(pool, waiting=route) for pool in outline.placed], Outcome()
         pools = _pools(outline)
@@ -103,6 +107,7 @@ class Placements:
             facts,
             route,
             bundle,
+            grant,
             look.survey,
             pools,
             look.partitions,
@@ -114,6 +119,18 @@ class Placements:
             waiting = None if clusters else _nowhere(known, look.survey)
             placed.append(Placed(pool, tuple(clusters), waiting))
         return placed, outcome
+
+    def _route(self, key: Key, outline: Outline, exposure: Exposure) -> Route | tuple[str, str]:
+        if outline.interconnected:  # its Listeners have the name of the SuperLink's Service
+            return Route(outline.superlink, exposure.port)
+        addresses = self._caches.addresses(key[0], outline.superlink)
+        node_port = self._caches.node_port(key[0], outline.superlink, "fleet")
+        return route_of(exposure, addresses, node_port)
+
+    def _grant(self, federation: Federation) -> Grant | None:
+        children = self._caches.children(federation.metadata.uid).values()
+        grants = (each.grant for each in children if isinstance(each, Interconnection))
+        return next((grant for grant in grants if grant), None)
 
     async def leave(self, key: Key, federation: Federation) -> bool:
         """Of a Federation that is to go: whether nothing of it is left elsewhere."""

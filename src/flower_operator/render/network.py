@@ -187,7 +187,8 @@ def site_policies(
     pool = federation.spec.supernodes.pools[position]
     labels, metadata = pool_labels(federation, pool), pool_metadata(federation, pool, facts)
     out = _outside(federation, facts)
-    own = [_to_address(facts.site.host, facts.site.port), *out]
+    direct = _to_address(facts.site.host, facts.site.port)
+    own = [{"to": [ROUTER]} if federation.spec.interconnect else direct, *out]
     if federation.spec.isolation_mode == "subprocess":
         return [_policy(metadata, labels, [], own)]
     runtime = releases.pools[position].supernode_dialect.clientappio.port

@@ -6,6 +6,7 @@ import msgspec
 
 from ..render.metadata import CLIENTAPP, PREFIX, SERVERAPP
 from ..render.secrets import AUTHORITY, CERTIFICATE, GATE, KEYS
+from ..render.skupper import Grant
 from .troubles import PodStatus, Trouble, running_since, seconds_of, troubles_of
 
 Struct = msgspec.Struct
@@ -85,6 +86,9 @@ class CountedForm(Struct):
 class _InterconnectionStatus(Struct):
     status: str = ""
     message: str = ""
+    url: str = ""
+    code: str = ""
+    ca: str = ""
 
 
 class InterconnectionForm(Struct):
@@ -118,6 +122,8 @@ class Interconnection(Child):
     kind: str
     state: str
     message: str
+    grant: Grant | None = None
+    """What lets other clusters link, of an AccessGrant."""
 
 
 class Service(Child):
@@ -385,7 +391,10 @@ def service_of(form: ServiceForm) -> Service:
 
 def interconnection_of(kind: str, form: InterconnectionForm) -> Interconnection:
     status = form.status
-    return Interconnection(unversioned(form.metadata), b"", kind, status.status, status.message)
+    granted = status.url and status.code and status.ca
+    grant = Grant(status.url, status.code, status.ca) if granted else None
+    metadata = unversioned(form.metadata)
+    return Interconnection(metadata, b"", kind, status.status, status.message, grant)
 
 
 def counted_of(form: CountedForm) -> Child:
