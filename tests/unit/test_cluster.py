@@ -127,6 +127,20 @@ def test_a_table_tells_each_trouble_once() -> None:
     assert lines[4:] == [f"  Ready False, Degraded True: CrashLoop: {said}"]
 
 
+def test_a_table_tells_where_a_fleet_is() -> None:
+    clusters = [
+        {"name": "paris", "desired": 2, "ready": 2, "addon": "Available", "partitions": "0-1"},
+        {"name": "rome", "desired": 2, "addon": "Lost", "partitions": "2,5", "lastSeen": "monday"},
+    ]
+    pool = {"name": "edge", "kind": "StatefulSet", "ready": 2, "desired": 4, "clusters": clusters}
+    lines = table({"pools": [pool]}, [LINK])
+    assert [line.split() for line in lines[5:]] == [
+        ["CLUSTER", "POOL", "READY", "CONNECTED", "PARTITIONS", "ADDON", "LAST", "SEEN"],
+        ["paris", "edge", "2/2", "?", "0-1", "Available", "now"],
+        ["rome", "edge", "0/2", "?", "2,5", "Lost", "monday"],
+    ]
+
+
 def test_a_table_tells_how_far_another_release_has_come() -> None:
     words = {"reason": "UpgradingPools", "message": "1 of 2 pools done"}
     states = {"Ready": "False", "Reconciling": "True", "Upgrading": "True"}

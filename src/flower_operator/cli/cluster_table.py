@@ -40,9 +40,26 @@ def federation_table(
         rows.append((pool.name, pool.kind, counts, pool.release, pool.reason))
     if len(rows) > 1:
         lines += aligned(rows)
+    lines += _fleet(federation)
     for message in _messages(federation, pods, now):
         lines += _broken(message, width)
     return [line if width is None else line[: width - 1] for line in lines]
+
+
+def _fleet(federation: Federation) -> list[str]:
+    """Where pools with placement run, cluster by cluster."""
+    rows: list[Sequence[str]] = [
+        ("CLUSTER", "POOL", "READY", "CONNECTED", "PARTITIONS", "ADDON", "LAST SEEN")
+    ]
+    for pool in federation.status.pools:
+        for each in pool.clusters:
+            connected = "?" if each.connected is None else str(each.connected)
+            counts = f"{each.ready}/{each.desired}"
+            seen = each.last_seen or "now"
+            rows.append(
+                (each.name, pool.name, counts, connected, each.partitions, each.addon, seen)
+            )
+    return ["", *aligned(rows)] if len(rows) > 1 else []
 
 
 def _heading(federation: Federation) -> list[str]:

@@ -57,6 +57,18 @@ class Condition(Struct, rename="camel"):
         return self.status in (good, "Unknown")
 
 
+class ManagedCluster(Struct, rename="camel"):
+    """One of those that a pool with placement runs on."""
+
+    name: str = ""
+    desired: int = 0
+    ready: int = 0
+    connected: int | None = None
+    addon: str = ""
+    last_seen: str = ""
+    partitions: str = ""
+
+
 class Pool(Struct, rename="camel"):
     name: str = ""
     kind: str = ""
@@ -64,6 +76,7 @@ class Pool(Struct, rename="camel"):
     desired: int = 0
     ready: int = 0
     conditions: tuple[Condition, ...] = ()
+    clusters: tuple[ManagedCluster, ...] = ()
 
     @property
     def reason(self) -> str:
