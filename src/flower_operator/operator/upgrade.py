@@ -47,6 +47,8 @@ class _Stage:
     wanted: Release
     kind: str = ""
     workload: Workload | None = None
+    superexec: Workload | None = None
+    """Of the SuperLink, where it is not in the same pod."""
 
     @property
     def current(self) -> Release | None:
@@ -61,7 +63,8 @@ class _Stage:
 
     @property
     def settled(self) -> bool:
-        return bool(self.workload and self.workload.settled)
+        every = [each for each in (self.workload, self.superexec) if each]
+        return self.workload is not None and all(each.settled for each in every)
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,10 @@ def decide_upgrade(
 ) -> Upgrade:
     """What to do about releases that differ from those that run. `certificate`: the one that
     the SuperLink is to serve."""
-    link = _stage("the SuperLink", SUPERLINK, outline.superlink, outline.release, workloads)
+    link = replace(
+        _stage("the SuperLink", SUPERLINK, outline.superlink, outline.release, workloads),
+        superexec=workloads.get(("Deployment", outline.serverapp or "")),
+    )
     pools = [
         _stage(f"pool {each.name}", pool_part(each.name), each.workload, each.release, workloads)
         for each in outline.pools
@@ -217,7 +223,11 @@ def _as_it_is(outline: Outline, held: Iterable[_Stage]) -> Outline:
     pools = tuple(_pool_as_it_is(pool, stages.get(pool_part(pool.name))) for pool in outline.pools)
     if link := stages.get(SUPERLINK):
         outline = replace(
-            outline, release=str(link.current), superlink_kind=link.kind, launches_pods=True
+            outline,
+            release=str(link.current),
+            superlink_kind=link.kind,
+            launches_pods=True,
+            serverapp=outline.serverapp if link.superexec else None,
         )
     return replace(outline, pools=pools)
 

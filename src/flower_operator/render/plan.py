@@ -15,7 +15,8 @@ from .persistence import claims, persistence_problems
 from .pods import template_problems
 from .releases import Releases, find_releases
 from .secrets import key_problems
-from .superlink import superlink_objects, superlink_tasks
+from .serverapp import serverapp_objects, superlink_tasks
+from .superlink import superlink_objects
 from .supernodes import pool_objects, pool_tasks, supernodes_service
 
 Object = dict[str, Any]
@@ -46,14 +47,17 @@ def render(federation: Federation, facts: Facts) -> Plan:
     if problems:
         raise InvalidFederation(problems)
     superlink = superlink_objects(federation, facts, releases)
+    serverapp = serverapp_objects(federation, facts, releases)
     pools = [pool_objects(federation, at, facts, releases.pools[at]) for at in positions]
     template = _template(superlink)
     problems = template_problems(template, claims(federation), "spec.superlink")
     problems += persistence_problems(federation, template, releases.superlink_dialect)
+    if serverapp:
+        problems += template_problems(_template(serverapp), [], "spec.superlink")
     problems += network_problems(federation)
     for at, objects in enumerate(pools):
         problems += _pool_template_problems(federation, at, _template(objects))
-    launching = _launching(federation, releases, [superlink, *pools])
+    launching = _launching(federation, releases, [serverapp or superlink, *pools])
     problems += [each for one in launching for each in one.problems()]
     if problems:
         raise InvalidFederation(problems)
@@ -76,7 +80,7 @@ def render(federation: Federation, facts: Facts) -> Plan:
     # Policies first: no pod is to run before it is shut off.
     policies = network_policies(federation, facts, releases)
     names = supernodes_service(federation, facts)
-    return Plan((*policies, *superlink, *names, *nodes), releases, tuple(notices))
+    return Plan((*policies, *superlink, *serverapp, *names, *nodes), releases, tuple(notices))
 
 
 @dataclass(frozen=True)
