@@ -37,9 +37,16 @@ def policies(namespace: Namespace) -> set[str]:
     return {name for kind, name in namespace.children() if kind == "NetworkPolicy"}
 
 
-def persistent(**spec: Any) -> Document:
-    superlink = {"image": f"flwr/superlink:{RELEASE}", "persistence": {"size": "1Gi"}}
-    return manifest("lab", superlink=superlink, **spec)
+def isolated(**superlink: Any) -> Document:
+    """In process isolation."""
+    superexec = f"flwr/superexec:{RELEASE}"
+    superlink |= {"image": f"flwr/superlink:{RELEASE}", "superexecImage": superexec}
+    pools = [{"name": "default", "replicas": 2, "images": {"superexecClientApp": superexec}}]
+    return manifest("lab", isolationMode="process", superlink=superlink, pools=pools)
+
+
+def persistent(**superlink: Any) -> Document:
+    return isolated(persistence={"size": "1Gi"}, **superlink)
 
 
 def test_policies_come_with_their_federation_and_go_when_turned_off(namespace: Namespace) -> None:
@@ -115,9 +122,10 @@ def test_a_rule_that_the_api_server_refuses_is_told_in_its_words(namespace: Name
 
 
 def test_a_claim_stays_when_persistence_goes_and_is_found_again(namespace: Namespace) -> None:
+    serverapp = ("Deployment", "lab-serverapp")
     name = f"state-{SUPERLINK}-0"
     make_volume(namespace, name, CLAIM)
-    plain = manifest("lab")
+    plain = isolated()
     namespace.apply(plain)
     told = "persistence: not set, so a restart of the SuperLink loses its runs"
     assert told in condition(namespace.wait_until_ready("lab"), "Ready")["message"]
@@ -126,12 +134,14 @@ def test_a_claim_stays_when_persistence_goes_and_is_found_again(namespace: Names
     federation = namespace.wait_until_ready("lab")
     assert told not in condition(federation, "Ready")["message"]
     assert namespace.differences(persistent()) == []
+    assert serverapp in namespace.children()
     (uid,) = claims(namespace).values()
     assert list(claims(namespace)) == [name]
 
     namespace.apply(plain)
     namespace.wait_until_ready("lab")
     assert namespace.differences(plain) == []
+    assert serverapp not in namespace.children()
     assert claims(namespace) == {name: uid}
 
     namespace.apply(persistent())
@@ -155,9 +165,7 @@ def test_a_claim_stays_when_persistence_goes_and_is_found_again(namespace: Names
 
 
 def test_what_is_in_the_place_of_the_claim_is_told(namespace: Namespace) -> None:
-    document = persistent()
-    document["spec"]["superlink"]["extraArgs"] = ["--database", "/elsewhere"]
-    namespace.apply(document)
+    namespace.apply(persistent(extraArgs=["--database", "/elsewhere"]))
     federation = namespace.wait_for_condition("lab", "Ready", "False", "InvalidSpec")
     assert "--database is set by persistence" in condition(federation, "Ready")["message"]
     assert namespace.children() == {}

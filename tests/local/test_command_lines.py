@@ -269,6 +269,8 @@ def superexec_meaning(release: Release, line: dict[str, Any]) -> dict[str, Any]:
     tls = not line["insecure"] and release.minor >= (37 if plugin == "serverapp" else 30)
     tls = tls and not line["external"]
     address = f"127.0.0.1:{port}"
+    if plugin == "serverapp" and line["persistent"] and (line["insecure"] or tls):
+        address = "federation-secure-superlink.default.svc:9091"
     if line["launches_pods"]:
         name = "federation-kubernetes-executor"
         node = f"{name}-supernode-1.{name}-supernodes.default.svc" if tls else "10.0.0.7"

@@ -3,9 +3,12 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from flower_operator.flower.releases import Release
 from tests.cluster.federations import Namespace
 from tests.harness.node import Node
+from tests.harness.policies import Enforcer
 from tests.harness.waiting import wait_for
 from tests.local.machine import federation
 from tests.node.conftest import RELEASES
@@ -17,18 +20,18 @@ STORAGE_CLASS = "of-the-node"
 PERSISTENCE = {"size": "1Gi", "storageClassName": STORAGE_CLASS}
 
 
-def lasting(node: Node, release: Release, **superlink: Any) -> Document:
+def lasting(node: Node, release: Release, *, secure: bool = True, **superlink: Any) -> Document:
     node.add_volume(STORAGE_CLASS)
     name = f"fed-1-{release.minor}"
     document = federation(name, str(release), "process", persistence=PERSISTENCE, **superlink)
-    document["spec"]["insecure"] = False
+    document["spec"]["insecure"] = not secure
     return document
 
 
 def test_a_run_outlives_the_superlink_s_container(
     node: Node, namespace: Namespace, tmp_path: Path
 ) -> None:
-    # The one that is back sooner: Flower gives up a run that it has not heard of for a minute.
+    # Too old to have TLS to ServerApps in another pod.
     release = RELEASES[0]
     flight = Flight(namespace, tmp_path, {release: lasting(node, release)}, pause=20.0)
     [name] = flight.apps
@@ -39,28 +42,50 @@ def test_a_run_outlives_the_superlink_s_container(
     flight.wait_until(COMPLETED)
 
 
-def test_a_run_whose_apps_are_pods_outlives_all_of_the_superlink(
+@pytest.mark.parametrize(
+    ("release", "secure", "executor"),
+    [(RELEASES[0], False, "subprocess"), (RELEASES[-1], True, "kubernetes")],
+)
+def test_a_run_outlives_the_superlink_s_pod(
+    node: Node, namespace: Namespace, tmp_path: Path, release: Release, secure: bool, executor: str
+) -> None:
+    document = lasting(node, release, secure=secure, executor=executor)
+    flight = Flight(namespace, tmp_path, {release: document}, pause=20.0)
+    lose_superlink(flight)
+    flight.wait_until(COMPLETED)
+    flight.wait_until_ready()
+
+
+def test_a_run_outlives_the_superlink_s_pod_and_a_new_certificate(
     node: Node, namespace: Namespace, tmp_path: Path
 ) -> None:
     release = RELEASES[-1]
-    document = lasting(node, release, executor="kubernetes")
-    flight = Flight(namespace, tmp_path, {release: document}, rounds=4, pause=20.0)
-    [name] = flight.apps
-    first = uid(namespace, f"{name}-superlink-0")
-    flight.wait_until_training(name)
-    delete_pod(namespace, f"{name}-superlink-0")
-    second = wait_for_another(namespace, f"{name}-superlink-0", first)
+    document = lasting(node, release)
+    with Enforcer(namespace.cluster):
+        flight = Flight(namespace, tmp_path, {release: document}, rounds=4, pause=20.0)
+        pod, second = lose_superlink(flight)
 
-    # A certificate for one more name does not wait for the run here, and is served by another pod.
+        # One for one more name does not wait for the run here, and is served by another pod.
+        [name] = flight.apps
+        flight.wait_until_training(name)
+        document["spec"]["tls"] = {
+            "subjectAltNames": ["fed.example.test"],
+            "rotation": {"maxWait": "0s"},
+        }
+        namespace.apply(document)
+        wait_for_another(namespace, pod, second)
+        flight.wait_until(COMPLETED)
+        flight.wait_until_ready()
+
+
+def lose_superlink(flight: Flight) -> tuple[str, str]:
+    """Delete its pod while SuperNodes train; the name and the uid of the one that follows."""
+    [name] = flight.apps
+    pod = f"{name}-superlink-0"
+    first = uid(flight.namespace, pod)
     flight.wait_until_training(name)
-    document["spec"]["tls"] = {
-        "subjectAltNames": ["fed.example.test"],
-        "rotation": {"maxWait": "0s"},
-    }
-    namespace.apply(document)
-    wait_for_another(namespace, f"{name}-superlink-0", second)
-    flight.wait_until(COMPLETED)
-    flight.wait_until_ready()
+    delete_pod(flight.namespace, pod)
+    return pod, wait_for_another(flight.namespace, pod, first)
 
 
 def wait_until_restarted(namespace: Namespace, pod: str) -> None:

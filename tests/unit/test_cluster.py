@@ -14,7 +14,7 @@ from flower_operator.cli.live import LiveTable
 from flower_operator.cli.places import Where, here
 from flower_operator.cluster import logs
 from flower_operator.cluster.errors import ClusterError, explain
-from flower_operator.cluster.federations import Federation
+from flower_operator.cluster.federations import Federation, in_order
 from flower_operator.cluster.pods import Pod, matching, superlink_pod
 from flower_operator.cluster.runs import forwarded
 from flower_operator.kube.client import Client
@@ -51,13 +51,15 @@ def test_an_error_is_one_line_that_names_the_fault(error: Any, words: str) -> No
 
 
 PODS = [LINK, pod(), pod("lab-supernode-north-1"), pod("lab-supernode-east-x7f2p")]
+PODS += [pod("lab-serverapp-6c-y", component="superexec-serverapp")]
 
 
 @pytest.mark.parametrize(
     ("component", "titles"),
     [
-        (None, ["superlink", "north-0", "north-1", "east-x7f2p"]),
+        (None, ["superlink", "north-0", "north-1", "east-x7f2p", "serverapp"]),
         ("superlink", ["superlink"]),
+        ("serverapp", ["serverapp"]),
         ("lab-superlink-5d-x", ["superlink"]),
         ("north", ["north-0", "north-1", "east-x7f2p"]),  # all are of pool north by their label
         ("north-1", ["north-1"]),
@@ -70,9 +72,14 @@ def test_the_words_for_components(component: str | None, titles: list[str]) -> N
     assert [found.title for found, _ in matching(PODS, component)] == titles
 
 
+def test_pods_are_told_in_order() -> None:
+    titles = [each.title for each in in_order(PODS[::-1])]
+    assert titles == ["superlink", "serverapp", "east-x7f2p", "north-0", "north-1"]
+
+
 @pytest.mark.parametrize("component", ["west", "north-2", "north-1/superlink", "north/supernode"])
 def test_a_word_that_means_nothing_names_those_that_do(component: str) -> None:
-    with pytest.raises(ClusterError, match="there are east-x7f2p, north-0, north-1, superlink"):
+    with pytest.raises(ClusterError, match="there are east-x7f2p, north-0, north-1, serverapp"):
         matching(PODS, component)
 
 

@@ -268,6 +268,17 @@ QUOTA = "exceeded quota: none"
             "wrong",
             "a SuperExec of Flower 1.40.0 cannot work for a SuperNode of 1.41.0",
         ),
+        (
+            {
+                "pods": [
+                    pod("lab-serverapp", images={"superexec-serverapp": "flwr/superexec:1.40.0"}),
+                    LINK,
+                ]
+            },
+            "releases",
+            "wrong",
+            "a SuperExec of Flower 1.40.0 cannot work for a SuperLink of 1.41.0",
+        ),
         ({"federation": status(connectedSupernodes=0)}, "connected", "wrong", "0 SuperNodes are"),
         ({"federation": status(connectedSupernodes=None)}, "connected", "note", "not known"),
         ({"policies": [DENY]}, "network", "note", "deny → see that they let"),

@@ -13,6 +13,7 @@ from tests.unit.observations import applied, federation, observe_all
 from tests.unit.test_render import render_problems
 
 ON: Document = {"networkPolicy": {"enabled": True}}
+SUPEREXEC = "superexec-serverapp"
 KUBERNETES = {"executor": "kubernetes"}
 DNS = {"ports": [{"protocol": "UDP", "port": 53}, {"protocol": "TCP", "port": 53}]}
 API_SERVER = {"ports": [{"protocol": "TCP", "port": 443}, {"protocol": "TCP", "port": 6443}]}
@@ -169,6 +170,25 @@ def test_the_runtime_is_for_nobody_but_tasks_in_pods_of_their_own(release: str, 
         assert API_SERVER in policy(rendered, name)["egress"]
     told = [notice for notice in rendered.notices if "every address on ports 443" in notice]
     assert len(told) == 2
+
+
+@pytest.mark.parametrize("launches", [False, True])
+def test_where_serverapps_are_apart_they_alone_reach_the_runtime(launches: bool) -> None:
+    superlink = {"persistence": {"size": "1Gi"}, **(KUBERNETES if launches else {})}
+    settings = {"enabled": True, "egress": [STORE]}
+    rendered = plan(
+        isolation="process", version="1.34.0", superlink=superlink, networkPolicy=settings
+    )
+    expected = [SUPEREXEC, "serverapp"] if launches else [SUPEREXEC]
+    assert admitted(rendered, "fed-superlink")[9091] == expected
+    own = policy(rendered, "fed-superexec")
+    labels = find(rendered, "Deployment", "fed-serverapp")["spec"]["selector"]
+    assert own["podSelector"] == labels
+    assert own["ingress"] == []
+    assert own["egress"][0]["ports"] == [{"protocol": "TCP", "port": 9091}]
+    assert own["egress"][1:] == [*[API_SERVER] * launches, DNS, STORE]
+    # What starts pods is no longer in the SuperLink's.
+    assert policy(rendered, "fed-superlink")["egress"] == [DNS, STORE]
 
 
 @pytest.mark.parametrize(

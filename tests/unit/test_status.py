@@ -520,6 +520,26 @@ def test_a_superlink_with_claims_is_looked_for_among_stateful_sets() -> None:
     assert by_type(status(of, Observation(there)).conditions)["Ready"].status == "True"
 
 
+def test_the_superexec_of_serverapps_is_part_of_being_ready() -> None:
+    kept = {"persistence": {"size": "1Gi"}}
+    of = outline(isolation="process", superlink=kept)
+    link, own = ("StatefulSet", "fed-superlink"), ("Deployment", "fed-serverapp")
+    there = {link: replicated(link, 1), POOL: replicated(POOL, 2)}
+    for superexec, trouble, reason in (
+        (None, [], "Missing"),
+        (replicated(own, 1, readyReplicas=0, availableReplicas=0), [], "Starting"),
+        (replicated(own, 1), [Trouble("CrashLoop", "it ends")], "CrashLoop"),
+        (replicated(own, 1), [], "AllReady"),
+    ):
+        workloads = there | ({own: superexec} if superexec else {})
+        pods = [pod(*trouble, component="superexec-serverapp")]
+        found = summary(of, Observation(workloads=workloads, pods=pods))
+        ready, _, available, degraded = found.status.conditions
+        assert (ready.status, ready.reason) == (str(reason == "AllReady"), reason)
+        assert degraded.status == str(bool(trouble))
+        assert available.status == "True"
+
+
 def test_why_the_connected_are_not_known_is_said() -> None:
     found = status(outline(), healthy(connected=Connected(why_not="nothing answers at x")))
     assert found.connected_supernodes is None

@@ -159,6 +159,31 @@ def test_the_superlink_is_first_and_pools_follow_one_by_one() -> None:
     assert world.said == ("False", "Done")
 
 
+def test_pools_wait_for_the_superexec_of_serverapps_too() -> None:
+    wanted = outline("1.39.0", isolation="process", superlink=KEPT)
+    world = World.of("1.26.1", wanted)
+    superexec = ("Deployment", "fed-serverapp")
+    world.workloads[superexec] = workload("")
+    assert world.operate() == {SUPERLINK}
+    world.settle(SUPERLINK)
+    world.workloads[superexec] = workload("", settled=False)
+    assert world.operate() == set()
+    assert world.said == ("True", "UpgradingSuperLink")
+    world.workloads[superexec] = workload("")
+    assert world.operate() == {pool_part("north")}
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_superexec_that_is_held_back_is_not_missed(there: bool) -> None:
+    wanted = outline("1.39.0", isolation="process", superlink=KEPT)
+    world = World.of("1.26.1", wanted, connected=BUSY)
+    if there:
+        world.workloads["Deployment", "fed-serverapp"] = workload("")
+    upgrade = world.decide()
+    assert SUPERLINK in upgrade.held
+    assert upgrade.outline.serverapp == ("fed-serverapp" if there else None)
+
+
 def test_one_that_was_never_upgraded_says_nothing() -> None:
     world = World.of("1.25.0", outline("1.25.0"))
     assert world.decide() == Upgrade(frozenset(), world.outline)

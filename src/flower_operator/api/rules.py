@@ -46,6 +46,11 @@ def superlink_name(federation: str) -> str:
     return f"{federation}-superlink"
 
 
+def serverapp_name(federation: str) -> str:
+    """Of what is there for ServerApps alone."""
+    return f"{federation}-serverapp"
+
+
 def supernodes_name(federation: str) -> str:
     """Of the Service that gives each SuperNode a name, where tasks in other pods need one."""
     return f"{federation}-supernodes"

@@ -184,7 +184,8 @@ class SuperLink(Part):
         default=None,
         description=(
             "A claim that holds runs and what else the SuperLink knows; with it, it is a "
-            "StatefulSet of one. If not set, all of it is lost when its pod restarts."
+            "StatefulSet of one, and ServerApps in process isolation have a pod of their own. If "
+            "not set, all of it is lost when its pod restarts."
         ),
     )
     service: SuperLinkService = Field(

@@ -68,7 +68,8 @@ def status(name: str, watch: bool, where: Where) -> None:
 def logs(name: str, component: str | None, follow: bool, previous: bool, where: Where) -> None:
     """Print what a Federation wrote.
 
-    All of it, or that of a COMPONENT: superlink, POOL, POD or POD/CONTAINER.
+    All of it, or that of a COMPONENT: superlink, POOL, POD or POD/CONTAINER; on a cluster also
+    serverapp, if ServerApps have a pod of their own.
     """
     if follow and previous:
         raise click.UsageError("what has ended cannot be followed: -f or --previous")

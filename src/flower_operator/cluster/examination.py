@@ -261,13 +261,13 @@ def _check_releases(federation: Federation, pods: Sequence[Pod]) -> Finding:
 
 def _mismatches(federation: Federation, pods: Sequence[Pod]) -> Iterator[str | None]:
     superlink = parse_release(federation.status.release)
-    for pod in pods:
-        own = _releases(pod)
-        if pod.is_superlink:
-            superlink = own.get("superlink", superlink)
-            if superlink and (superexec := own.get("superexec-serverapp")):
-                yield serverapp_mismatch(superlink, superexec)
-        elif supernode := own.get("supernode"):
+    found = [_releases(pod) for pod in pods]
+    for own in found:
+        superlink = own.get("superlink", superlink)
+    for own in found:
+        if superlink and (superexec := own.get("superexec-serverapp")):
+            yield serverapp_mismatch(superlink, superexec)
+        if supernode := own.get("supernode"):
             if superlink:
                 yield supernode_mismatch(superlink, supernode)
             if superexec := own.get("superexec-clientapp"):
@@ -340,7 +340,8 @@ def _check_events(
         remedy = "make the Secret, ConfigMap or claim that it names"
         yield Finding(subject, "wrong", f"{event.involved_object.name}: {event.message}", remedy)
     if not federation.ready:
-        owners = [f"{federation.name}-superlink", f"{federation.name}-supernode-"]
+        parts = ("superlink", "serverapp", "supernode-")
+        owners = [f"{federation.name}-{part}" for part in parts]
         refused = (
             each
             for each in warnings

@@ -201,7 +201,7 @@ def pods_of(federation: str) -> dict[str, str]:
 
 
 def in_order(pods: Sequence[Pod]) -> list[Pod]:
-    return sorted(pods, key=lambda pod: (pod.pool, pod.name))
+    return sorted(pods, key=lambda pod: (not pod.is_superlink, pod.pool, pod.name))
 
 
 async def set_suspended(client: Client, federation: Federation, suspended: bool) -> bool:

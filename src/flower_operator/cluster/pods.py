@@ -5,13 +5,15 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from ..api.rules import pool_name
-from ..render.metadata import PREFIX
+from ..render.metadata import COMPONENT, PREFIX, SUPEREXEC_SERVERAPP
 from ..status.troubles import PodStatus, Trouble, troubles_of
 from .errors import ClusterError
 
 Struct = msgspec.Struct
 
 SUPERLINK = "superlink"
+# The pod of the SuperExec that runs them, if not the SuperLink's; on a machine there is none.
+SERVERAPP = "serverapp"
 
 
 class _Metadata(Struct, rename="camel"):
@@ -49,13 +51,15 @@ class Pod(Struct):
 
     @property
     def is_superlink(self) -> bool:
-        return self.metadata.labels.get(f"{PREFIX}/component") == SUPERLINK
+        return self.metadata.labels.get(COMPONENT) == SUPERLINK
 
     @property
     def title(self) -> str:
-        """As the same pod is called on a machine: superlink, or POOL-0."""
+        """In a word, that of a machine where it has such a pod: superlink, serverapp, POOL-0."""
         if self.is_superlink:
             return SUPERLINK
+        if self.metadata.labels.get(COMPONENT) == SUPEREXEC_SERVERAPP:
+            return SERVERAPP
         federation = self.metadata.labels.get(f"{PREFIX}/federation", "")
         return self.name.removeprefix(pool_name(federation, ""))
 
@@ -99,7 +103,7 @@ Meant = list[tuple[Pod, tuple[str, ...]]]
 
 def matching(pods: Sequence[Pod], component: str | None) -> Meant:
     """The pods that a word means: those of a machine (superlink, POOL, POOL-0,
-    POOL-0/supernode), or a pod's own name. Without a word, all."""
+    POOL-0/supernode), serverapp, or a pod's own name. Without a word, all."""
     if component is None:
         return [(pod, pod.containers) for pod in pods]
     name, slash, container = component.partition("/")

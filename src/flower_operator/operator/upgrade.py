@@ -49,6 +49,8 @@ class _Stage:
     workload: Workload | None = None
     elsewhere: bool = False
     """Whether it is not this operator's to change."""
+    superexec: Workload | None = None
+    """Of the SuperLink, where it is not in the same pod."""
 
     @property
     def current(self) -> Release | None:
@@ -63,7 +65,8 @@ class _Stage:
 
     @property
     def settled(self) -> bool:
-        return self.elsewhere or bool(self.workload and self.workload.settled)
+        every = [each for each in (self.workload, self.superexec) if each]
+        return self.elsewhere or bool(self.workload and all(each.settled for each in every))
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,10 @@ def decide_upgrade(
 ) -> Upgrade:
     """What to do about releases that differ from those that run. `certificate`: the one that
     the SuperLink is to serve."""
-    link = _stage("the SuperLink", SUPERLINK, outline.superlink, outline.release, workloads)
+    link = replace(
+        _stage("the SuperLink", SUPERLINK, outline.superlink, outline.release, workloads),
+        superexec=workloads.get(("Deployment", outline.serverapp or "")),
+    )
     if outline.external:
         link = _Stage(link.title, SUPERLINK, link.wanted, elsewhere=True)
     pools = [
@@ -221,7 +227,11 @@ def _as_it_is(outline: Outline, held: Iterable[_Stage]) -> Outline:
     pools = tuple(_pool_as_it_is(pool, stages.get(pool_part(pool.name))) for pool in outline.pools)
     if link := stages.get(SUPERLINK):
         outline = replace(
-            outline, release=str(link.current), superlink_kind=link.kind, launches_pods=True
+            outline,
+            release=str(link.current),
+            superlink_kind=link.kind,
+            launches_pods=True,
+            serverapp=outline.serverapp if link.superexec else None,
         )
     return replace(outline, pools=pools)
 

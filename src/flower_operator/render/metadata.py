@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ..api.rules import pool_name, superexec_name, superlink_name
+from ..api.rules import pool_name, serverapp_name, superexec_name, superlink_name
 from ..api.types import Federation, Pool
 from ..flower.releases import Release
 from .facts import Facts
@@ -15,16 +15,23 @@ RESTARTED_AT = f"{PREFIX}/restarted-at"
 RELEASE = f"{PREFIX}/release"
 COMPONENT, POOL = f"{PREFIX}/component", f"{PREFIX}/pool"
 
-# Components that flwr's Kubernetes executor makes, not the operator.
 TRUST = "trust"
+# Components that flwr's Kubernetes executor makes, not the operator.
 SERVERAPP = "serverapp"
 CLIENTAPP = "clientapp"
+# What runs ServerApps, where that is not in the SuperLink's pod.
+SUPEREXEC_SERVERAPP = "superexec-serverapp"
 # Of a pool on another cluster, which runs ClientApps in pods of its own.
 SUPEREXEC = "superexec"
 
 
 def superlink_labels(federation: Federation) -> dict[str, str]:
     return _labels(federation, "superlink")
+
+
+def superexec_serverapp_labels(federation: Federation) -> dict[str, str]:
+    """Of the pod of the SuperExec for ServerApps, where it has one of its own."""
+    return _labels(federation, SUPEREXEC_SERVERAPP)
 
 
 def supernode_labels(federation: Federation) -> dict[str, str]:
@@ -65,6 +72,16 @@ def superlink_metadata(federation: Federation, facts: Facts) -> Object:
         "namespace": namespace_of(federation, facts),
         "labels": superlink_labels(federation),
     }
+
+
+def serverapp_metadata(federation: Federation, facts: Facts) -> Object:
+    """Labelled as the SuperLink's, with which it comes, goes and changes."""
+    return superlink_metadata(federation, facts) | {"name": serverapp_name(federation.name)}
+
+
+def service_address(federation: Federation, facts: Facts, port: int) -> str:
+    """Where pods of the cluster find a port of the SuperLink's Service."""
+    return f"{superlink_name(federation.name)}.{namespace_of(federation, facts)}.svc:{port}"
 
 
 def pool_metadata(federation: Federation, pool: Pool, facts: Facts) -> Object:

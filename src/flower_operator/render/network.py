@@ -18,13 +18,14 @@ from .metadata import (
     pool_metadata,
     superexec_labels,
     superexec_metadata,
+    superexec_serverapp_labels,
     superlink_labels,
     superlink_metadata,
     supernode_labels,
 )
 from .releases import Releases
+from .serverapp import is_apart, superlink_tasks
 from .skupper import ROUTER
-from .superlink import superlink_tasks
 from .supernodes import pool_tasks
 
 Object = dict[str, Any]
@@ -133,17 +134,24 @@ def _superlink_policies(federation: Federation, facts: Facts, releases: Releases
         (dialect.fleet.port, nodes),
         (dialect.control.port, [operator, *federation.spec.network_policy.control_from]),
     ]
-    out = _outside(federation, facts)
-    if not tasks:
-        return [_policy(metadata, superlink_labels(federation), _ingress(admitted), out)]
-    # The SuperExec finds the SuperLink beside it by the Service too, as its tasks do.
-    admitted.append((runtime, [link, _pods(tasks.labels)]))
-    to_link = _rule("to", [link], runtime)
-    own = [to_link, _to_api_server(), *out]
-    return [
-        _policy(metadata, superlink_labels(federation), _ingress(admitted), own),
-        _policy(metadata | {"name": tasks.account}, tasks.labels, [], [to_link, *out]),
-    ]
+    out, to_link = _outside(federation, facts), _rule("to", [link], runtime)
+    apart = is_apart(federation, releases)
+    # In the SuperLink's pod too, a SuperExec with tasks finds it by the Service, as they do.
+    superexec = superexec_serverapp_labels(federation) if apart else superlink_labels(federation)
+    if apart or tasks:
+        admitted.append((runtime, [_pods(superexec)]))
+    if tasks:
+        admitted.append((runtime, [_pods(tasks.labels)]))
+    launching = [to_link, *([_to_api_server()] if tasks else []), *out]
+    own = launching if tasks and not apart else out
+    policies = [_policy(metadata, superlink_labels(federation), _ingress(admitted), own)]
+    if apart:
+        name = f"{federation.name}-superexec"
+        policies.append(_policy(metadata | {"name": name}, superexec, [], launching))
+    if tasks:
+        name = tasks.account
+        policies.append(_policy(metadata | {"name": name}, tasks.labels, [], [to_link, *out]))
+    return policies
 
 
 def _pool_policies(

@@ -14,6 +14,9 @@ FOLDER = "/var/lib/flower"
 # Pods are otherwise left on a node that is gone for five minutes.
 GONE_SECONDS = 30
 GONE = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+# Flower 1.41 with TLS waits for long until idle clients have said goodbye. Meanwhile nobody gets
+# in, and runs are given up after a minute; its database bears to be left at any time.
+GRACE_SECONDS = 5
 
 
 def claims(federation: Federation) -> list[Object]:
@@ -39,14 +42,20 @@ def mounts(federation: Federation) -> list[Object]:
     return [{"name": VOLUME, "mountPath": FOLDER}] if folder(federation) else []
 
 
-def tolerations(federation: Federation) -> list[Object]:
-    """Of the SuperLink's pod: it leaves a node that is gone soon, for its state goes with it."""
+def ending(federation: Federation) -> Object:
+    """For the SuperLink's pod: how soon the next one may begin, where there is something to go
+    on with."""
+    return {"terminationGracePeriodSeconds": GRACE_SECONDS} if folder(federation) else {}
+
+
+def tolerant(federation: Federation, template: Object) -> Object:
+    """The template of a pod that leaves a node that is gone soon: its state does not."""
     superlink = federation.spec.superlink
-    own: list[Object] = superlink.pod_template.get("spec", {}).get("tolerations", [])
     if not superlink.persistence:
-        return own
+        return template
+    own: list[Object] = superlink.pod_template.get("spec", {}).get("tolerations", [])
     tolerated = {each.get("key") for each in own}  # without a key: everything
-    return own + [
+    added = [
         {
             "key": key,
             "operator": "Exists",
@@ -56,6 +65,7 @@ def tolerations(federation: Federation) -> list[Object]:
         for key in GONE
         if tolerated.isdisjoint((key, None))
     ]
+    return {**template, "spec": {**template["spec"], "tolerations": own + added}}
 
 
 def persistence_problems(

@@ -16,8 +16,9 @@ from .persistence import claims, persistence_problems
 from .pods import template_problems
 from .releases import Releases, find_releases
 from .secrets import key_problems
+from .serverapp import serverapp_objects, superlink_tasks
 from .skupper import skupper_objects
-from .superlink import superlink_objects, superlink_tasks
+from .superlink import superlink_objects
 from .supernodes import pool_objects, pool_tasks, supernodes_service
 
 Object = dict[str, Any]
@@ -52,15 +53,18 @@ def render(federation: Federation, facts: Facts) -> Plan:
         raise InvalidFederation(problems)
     external = spec.superlink.external
     superlink = [] if external else superlink_objects(federation, facts, releases)
+    serverapp = serverapp_objects(federation, facts, releases)
     pools = [pool_objects(federation, at, facts, releases.pools[at]) for at in positions]
     problems = network_problems(federation)
     if superlink:
         template = _template(superlink)
         problems += template_problems(template, claims(federation), "spec.superlink")
         problems += persistence_problems(federation, template, releases.superlink_dialect)
+    if serverapp:
+        problems += template_problems(_template(serverapp), [], "spec.superlink")
     for at, objects in enumerate(pools):
         problems += _pool_template_problems(federation, at, _template(objects))
-    launching = _launching(federation, releases, [superlink, *pools])
+    launching = _launching(federation, releases, [serverapp or superlink, *pools])
     problems += [each for one in launching for each in one.problems()]
     if problems:
         raise InvalidFederation(problems)
@@ -86,7 +90,7 @@ def render(federation: Federation, facts: Facts) -> Plan:
     trusted = external_objects(federation, facts)
     links = skupper_objects(federation, facts, releases)
     return Plan(
-        (*policies, *superlink, *links, *names, *trusted, *nodes),
+        (*policies, *superlink, *serverapp, *links, *names, *trusted, *nodes),
         releases,
         tuple(notices),
         external.address if external else None,

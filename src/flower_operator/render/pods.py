@@ -126,6 +126,23 @@ def annotated(template: Object, annotations: dict[str, str]) -> Object:
     return {**template, "metadata": {**metadata, "annotations": annotations}}
 
 
+def without_container(patch: Object, name: str) -> Object:
+    """A `podTemplate` for a pod that lacks one of the containers that it may speak of."""
+    containers = patch.get("spec", {}).get("containers", [])
+    kept = [each for each in containers if each["name"] != name]
+    return patch if kept == containers else {**patch, "spec": {**patch["spec"], "containers": kept}}
+
+
+def with_mounted(template: Object) -> Object:
+    """The template with those volumes alone that a container of it mounts: a claim that only
+    another pod needs would keep both on one node."""
+    spec = template["spec"]
+    every = [*spec["containers"], *spec.get("initContainers", [])]
+    mounted = {mount["name"] for each in every for mount in each.get("volumeMounts", [])}
+    volumes = [volume for volume in spec["volumes"] if volume["name"] in mounted]
+    return {**template, "spec": {**spec, "volumes": volumes}}
+
+
 def template_problems(template: Object, claims: list[Object], where: str) -> list[Problem]:
     """What Kubernetes would refuse in a merged template, named before it gets there."""
     spec = template["spec"]

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import timedelta
 
-from ..api.rules import pool_name, superlink_name
+from ..api.rules import pool_name, serverapp_name, superlink_name
 from ..api.types import Federation, IssuerRef, Mode
 from ..flower.commands import LOOPBACK
 from ..render import Facts, Plan
@@ -11,6 +11,7 @@ from ..render.metadata import namespace_of
 from ..render.network import control_notices
 from ..render.persistence import keeps_state, persistence_notices
 from ..render.secrets import name_notices, superexec_secret, supernode_certificate
+from ..render.serverapp import is_apart, is_remote, serverapp_notices
 from ..render.superlink import control_address
 from ..trust.names import server_names, service_name, supernode_names
 
@@ -71,6 +72,8 @@ class Outline:
     secure: bool
     launches_pods: bool
     """Whether the SuperLink's tasks are pods of their own."""
+    serverapp: str | None = None
+    """The Deployment of the SuperExec for ServerApps, where it is not in the SuperLink's pod."""
     names: tuple[str, ...] = ()
     """What the SuperLink's certificate is for, where it has one."""
     shares_secret: bool = False
@@ -120,6 +123,7 @@ def outline_of(federation: Federation, plan: Plan, facts: Facts) -> Outline:
         if address := spec.superlink.service.external_address:
             others.append(address)
         names = server_names(federation.name, namespace, others)
+    apart = is_apart(federation, plan.releases)
     dialects = [] if external else [plan.releases.superlink_dialect]
     dialects += [each.supernode_dialect for each in plan.releases.pools]
     return Outline(
@@ -132,11 +136,13 @@ def outline_of(federation: Federation, plan: Plan, facts: Facts) -> Outline:
             *plan.notices,
             *control_notices(federation),
             *persistence_notices(federation, plan.releases.superlink_dialect),
+            *serverapp_notices(federation, plan.releases),
             *name_notices(federation),
         ),
         suspended=spec.suspend,
         secure=not spec.insecure,
         launches_pods=spec.superlink.executor == "kubernetes",
+        serverapp=serverapp_name(federation.name) if apart else None,
         names=names,
         shares_secret=any(superexec_secret(federation, each) for each in dialects),
         authenticated=spec.supernode_auth.enabled and not external,
@@ -161,7 +167,8 @@ def _tls(federation: Federation, plan: Plan, facts: Facts) -> TlsOutline:
     spec, releases = federation.spec, plan.releases
     name, namespace = federation.name, namespace_of(federation, facts)
     demanded = [service_name(name, namespace)]
-    if spec.isolation_mode == "process" and releases.superlink_dialect.runtime_follows_tls:
+    beside = spec.isolation_mode == "process" and not is_remote(federation, releases)
+    if beside and releases.superlink_dialect.runtime_follows_tls:
         demanded.append(LOOPBACK)
     serves = any(supernode_certificate(federation, pool) for pool in releases.pools)
     return TlsOutline(

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from ..api.types import ClusterStatus, Condition, Endpoints, FederationStatus, PoolStatus
+from ..render.metadata import SUPEREXEC_SERVERAPP
 from ..trust.keys import Enrolment
 from .conditions import Finding, conditions_of
 from .interconnect import NOTHING, Interconnected
@@ -139,7 +140,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class _Part:
-    """The SuperLink, or one pool."""
+    """The SuperLink, the SuperExec of its ServerApps, or one pool."""
 
     title: str
     workload: Workload | None
@@ -180,13 +181,15 @@ def summarize(
         known = replace(observation.connected, count=previous.connected_supernodes)
         observation = replace(observation, connected=known)
     superlink = None if outline.external else _superlink(outline, observation, now)
+    serverapp = _serverapp(outline, observation, now)
     pools = [_pool(pool, observation, now) for pool in outline.pools]
     desired = sum(_desired(pool, part) for pool, part in zip(outline.pools, pools, strict=True))
     ready = sum(_ready(pool, part) for pool, part in zip(outline.pools, pools, strict=True))
     desired += sum(each.desired for each in observation.placed)
     ready += sum(each.ready for each in observation.placed)
     was_ready = any(each.type == READY and each.status == "True" for each in previous.conditions)
-    findings = _findings(outline, observation, superlink, pools, (ready, desired), was_ready)
+    parts = [each for each in (superlink, *serverapp) if each]
+    findings = _findings(outline, observation, parts, pools, (ready, desired), was_ready)
     status = FederationStatus(
         observed_generation=generation,
         release=None if outline.external else outline.release,
@@ -237,16 +240,15 @@ def refuse(
 def _findings(
     outline: Outline,
     observation: Observation,
-    superlink: _Part | None,
+    servers: Sequence[_Part],
     pools: Sequence[_Part],
     counts: tuple[int, int],
     was_ready: bool,
 ) -> list[Finding]:
-    parts = [superlink, *pools] if superlink else pools
-    faults = [*observation.faults, *(fault for part in parts for fault in part.faults)]
+    faults = [*observation.faults, *(f for part in (*servers, *pools) for f in part.faults)]
     faults += [fault for each in observation.placed for fault in each.faults]
     upgrade = observation.upgrade
-    waiting = _waiting(outline, observation, superlink, pools, counts, was_ready)
+    waiting = _waiting(outline, observation, servers, pools, counts, was_ready)
     if upgrade and upgrade.status:
         waiting = (upgrade.reason, upgrade.message)
     if faults:
@@ -262,7 +264,7 @@ def _findings(
     return [
         verdict,
         reconciling,
-        _availability(superlink, observation.connected),
+        _availability(servers[0] if servers else None, observation.connected),
         _degradation(faults),
         *([upgrade] if upgrade else []),
     ]
@@ -271,7 +273,7 @@ def _findings(
 def _waiting(
     outline: Outline,
     observation: Observation,
-    superlink: _Part | None,
+    servers: Sequence[_Part],
     pools: Sequence[_Part],
     counts: tuple[int, int],
     was_ready: bool,
@@ -279,8 +281,8 @@ def _waiting(
     """What is still on its way, if anything is."""
     if observation.pending:
         return "Applying", f"to be applied or removed: {', '.join(observation.pending)}"
-    if superlink and not superlink.complete:
-        return superlink.state
+    if states := [part.state for part in servers if not part.complete]:
+        return states[0]
     if observation.interconnected.waiting:
         return observation.interconnected.waiting
     states = [
@@ -340,6 +342,16 @@ def _superlink(outline: Outline, observation: Observation, now: datetime) -> _Pa
     workload = observation.workloads.get((outline.superlink_kind, outline.superlink))
     pods = [pod for pod in observation.pods if pod.component == "superlink"]
     return _Part("the SuperLink", workload, _faults(workload, pods, observation, now))
+
+
+def _serverapp(outline: Outline, observation: Observation, now: datetime) -> list[_Part]:
+    """The SuperExec for ServerApps, unless it is in the SuperLink's pod."""
+    if outline.serverapp is None:
+        return []
+    workload = observation.workloads.get(("Deployment", outline.serverapp))
+    pods = [pod for pod in observation.pods if pod.component == SUPEREXEC_SERVERAPP]
+    faults = _faults(workload, pods, observation, now)
+    return [_Part("the SuperExec for ServerApps", workload, faults)]
 
 
 def _pool(pool: PoolOutline, observation: Observation, now: datetime) -> _Part:
