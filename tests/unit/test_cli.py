@@ -126,7 +126,8 @@ def test_notices_are_shown_and_no_fault() -> None:
 
 
 def test_the_crd_command_prints_the_crd() -> None:
-    assert yaml.safe_load(run("crd").stdout) == custom_resource_definition()
+    printed = yaml.load(run("crd").stdout, yaml.CSafeLoader)
+    assert printed == custom_resource_definition()
 
 
 def test_the_table_of_releases() -> None:

@@ -39,7 +39,7 @@ HOLDERS = st.tuples(st.sampled_from(["a", "b"]), st.sampled_from(["", "c1", "c2"
 
 
 @given(st.lists(st.dictionaries(HOLDERS, st.integers(0, 4)), max_size=12))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_partitions_are_never_two_alike_and_stay_with_their_holders(steps: list[Any]) -> None:
     held: Partitions = {}
     for wanted in steps:
