@@ -12,6 +12,7 @@ from flower_operator.api.documents import read_documents
 from flower_operator.api.manifest import parse
 from flower_operator.api.types import Federation
 from flower_operator.cli.output import crd_to_yaml, to_yaml
+from flower_operator.fleet.static import render_fleet
 from flower_operator.flower.dialects import DIALECTS
 from flower_operator.render import Facts, render
 from scripts.chart import GENERATED, chart_files
@@ -19,6 +20,7 @@ from scripts.reference import reference
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
+FLEET = EXAMPLES / "fleet/federation.yaml"
 GOLDEN = ROOT / "tests/unit/golden"
 CRD = ROOT / "dist/crd.yaml"
 SECURE = "federation-secure.yaml"
@@ -33,6 +35,12 @@ def examples() -> dict[str, list[Federation]]:
     }
 
 
+def fleet_example() -> Federation:
+    """The one whose pools run on other clusters, and so on no cluster by itself."""
+    (document,) = read_documents(FLEET.read_text())
+    return parse(document)
+
+
 def generated() -> dict[Path, str]:
     """Every generated file and what it should hold."""
     files = {CRD: crd_to_yaml(custom_resource_definition()), REFERENCE: reference()}
@@ -41,6 +49,9 @@ def generated() -> dict[Path, str]:
         files[GOLDEN / "examples" / name] = _objects(federations, Facts())
         if name == SECURE:
             files[GOLDEN / "openshift" / name] = _objects(federations, Facts(openshift=True))
+    files[GOLDEN / "fleet" / FLEET.name] = to_yaml(
+        render_fleet(fleet_example(), Facts(), None).objects
+    )
     for dialect in DIALECTS:
         files[GOLDEN / "dialects" / f"{dialect.since}.yaml"] = _dialect_golden(str(dialect.since))
     return files

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,9 @@ from flower_operator import __version__
 from flower_operator.api.crd import custom_resource_definition
 from flower_operator.cli import main
 from flower_operator.cli.plugin import plugin
-from scripts.manifests import EXAMPLES, ROOT
+from flower_operator.trust.certificates import with_new_authority
+from flower_operator.trust.layout import Stored
+from scripts.manifests import EXAMPLES, FLEET, ROOT
 from tests.unit.federations import document
 
 SERVICE = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "other"}}
@@ -91,6 +94,83 @@ def test_nothing_is_printed_when_anything_is_wrong() -> None:
     result = run("render", "-", stdin=text)
     assert (result.exit_code, result.stdout) == (1, "")
     assert "document 2: spec.version" in result.stderr
+
+
+def kinds(result: Result) -> list[str]:
+    return [each["kind"] for each in yaml.safe_load_all(result.stdout)]
+
+
+FLEET_KINDS = ["AddOnTemplate", "ClusterManagementAddOn", "AddOnDeploymentConfig"]
+
+
+def test_a_fleet_is_rendered_after_the_hub() -> None:
+    plain, fleet = run("render", str(FLEET)), run("render", "--fleet", str(FLEET))
+    assert kinds(fleet) == [*kinds(plain), *FLEET_KINDS, "ManifestWorkReplicaSet"]
+    assert "note: ConfigMap fleet-ca of other clusters is left out" in fleet.stderr
+    assert "note: ConfigMap" not in plain.stderr
+
+
+def test_placements_beside_a_fleet_are_passed_through() -> None:
+    passed = run("render", "--fleet", "--all", str(FLEET.parent))
+    assert kinds(passed)[:4] == ["Namespace", "ManagedClusterSetBinding", "Placement", "Placement"]
+
+
+def test_what_clusters_are_to_trust_comes_from_a_file(tmp_path: Path) -> None:
+    files = with_new_authority(Stored(), "fleet", "flower-system", datetime.now(UTC))
+    authority = files["ca.crt"]
+    path = tmp_path / "ca.crt"
+    path.write_text(authority)
+    result = run("render", "--fleet", "--ca", str(path), str(FLEET))
+    assert (result.exit_code, result.stderr) == (0, "")
+    (template,) = (
+        each for each in yaml.safe_load_all(result.stdout) if each["kind"] == "AddOnTemplate"
+    )
+    manifests = template["spec"]["agentSpec"]["workload"]["manifests"]
+    assert [each["data"] for each in manifests if each["metadata"]["name"] == "fleet-ca"] == [
+        {"ca.crt": authority}
+    ]
+    path.write_text("".join(files.values()))
+    result = run("render", "--fleet", "--ca", str(path), str(FLEET))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "holds a private key" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--ca", str(FLEET), str(FLEET)], "--ca is for --fleet"),
+        (["--fleet", "--ca", str(FLEET), str(FLEET)], "holds no certificates in PEM"),
+        (["--fleet", "--ca", str(FLEET), str(FLEET), str(FLEET)], "there are several"),
+    ],
+)
+def test_a_file_that_clusters_cannot_trust_is_refused(arguments: list[str], said: str) -> None:
+    result = run("render", *arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert said in result.stderr
+
+
+@pytest.mark.parametrize(
+    "service",
+    [
+        {},
+        {"type": "LoadBalancer"},
+        {"type": "NodePort", "nodePorts": {"grpc": 30092}},
+        {"type": "NodePort", "externalAddress": "hub.example.com"},
+    ],
+)
+def test_an_address_that_only_a_cluster_knows_has_to_be_set(service: dict[str, object]) -> None:
+    manifest = document(pool={"placement": {"name": "all"}}, superlink={"service": service})
+    text = yaml.safe_dump(manifest)
+    assert run("render", "-", stdin=text).exit_code == 0
+    result = run("render", "--fleet", "-", stdin=text)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "spec.superlink.service: " in result.stderr
+    assert "to know it without a cluster: externalAddress" in result.stderr
+
+
+def test_without_placement_a_fleet_is_what_it_is_without() -> None:
+    path = str(EXAMPLES / "federation-multipools.yaml")
+    assert run("render", "--fleet", path).stdout == run("render", path).stdout
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import TextIO
 
 import click
 
@@ -50,14 +51,36 @@ def validate(paths: tuple[str, ...]) -> None:
     "-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True
 )
 @click.option("--all", "everything", is_flag=True, help="Pass other objects through, untouched.")
-def render(paths: tuple[str, ...], namespace: str, output: str, everything: bool) -> None:
+@click.option("--fleet", is_flag=True, help="Also what clusters of pools with placement share.")
+@click.option(
+    "--ca",
+    metavar="FILE",
+    type=click.File(encoding="utf-8"),
+    help="With --fleet: certificates that those clusters are to trust.",
+)
+def render(
+    paths: tuple[str, ...],
+    namespace: str,
+    output: str,
+    everything: bool,
+    fleet: bool,
+    ca: TextIO | None,
+) -> None:
     """Print the Kubernetes objects that Federations become."""
     from ..render import Facts
     from .manifests import read_manifests
     from .output import to_json, to_yaml
 
+    if ca and not fleet:
+        raise click.UsageError("--ca is for --fleet")
     manifests = read_manifests(paths)
-    valid, faults = manifests.render(Facts(namespace=namespace))
+    facts = Facts(namespace=namespace)
+    if fleet:
+        from .fleet import renderer
+
+        valid, faults = manifests.render(facts, renderer(manifests.federations, ca))
+    else:
+        valid, faults = manifests.render(facts)
     objects = [each for federation in valid for each in federation.objects]
     if everything:
         objects = manifests.others + objects

@@ -1,6 +1,7 @@
 """Federations read from files, folders and standard input."""
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -52,12 +53,14 @@ class Manifests:
             if isinstance(each, dict) and each.get("kind") == "Secret" and each.get("metadata")
         }
 
-    def render(self, facts: Facts) -> tuple[list[Rendered], list[str]]:
+    def render(
+        self, facts: Facts, renderer: Callable[[Federation, Facts], Plan] = render
+    ) -> tuple[list[Rendered], list[str]]:
         """Every Federation that can be rendered, and the faults of those that cannot."""
         rendered, faults = [], []
         for source, federation in self.federations:
             try:
-                rendered.append(Rendered(source, federation, render(federation, facts)))
+                rendered.append(Rendered(source, federation, renderer(federation, facts)))
             except InvalidFederation as error:
                 faults += [f"{source}: {problem}" for problem in error.problems]
         return rendered, faults
