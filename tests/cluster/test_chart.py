@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from flower_operator import __version__
-from flower_operator.operator.permissions import LEADER_ELECTION, MANAGER, METRICS, Rule
+from flower_operator.operator.permissions import FLEET, LEADER_ELECTION, MANAGER, METRICS, Rule
 from scripts.chart import CHART, policy
 from scripts.manifests import CRD, EXAMPLES, ROOT
 from tests.cluster.conftest import serves_federations
@@ -209,6 +209,8 @@ def apply(plane: ControlPlane, objects: str, *options: str) -> None:
         ("manager.resources.limts.memory=1Gi", "limts"),
         ("manager.affinity.podAfinity=1", "podAfinity"),
         ("openshift=maybe", "/openshift"),
+        ("addon.enabled=true", "'enabled'"),
+        ("addon.namespace=Flower", "/addon/namespace"),
     ],
 )
 def test_a_wrong_value_is_refused_by_name(plane: ControlPlane, setting: str, said: str) -> None:
@@ -394,6 +396,90 @@ def test_the_operator_may_do_what_is_listed_and_no_more(plane: ControlPlane) -> 
         ]:
             wanted = {"verb": verb, "group": group, "resource": resource, "namespace": "north"}
             assert not is_allowed(plane, ACCOUNT, resourceAttributes=wanted)
+
+
+def test_the_operator_of_a_hub_may_do_that_and_what_is_listed_for_fleets(
+    plane: ControlPlane,
+) -> None:
+    with installed(plane, "addon.enable=true"):
+        wait_for(lambda: own_rights(plane, "north"), "the binding has no effect", timeout=10)
+        assert own_rights(plane, "north") == listed(MANAGER, METRICS, FLEET)
+        assert container(plane)["args"] == ["controller", "--fleet"]
+
+
+CLUSTERS = "cluster.open-cluster-management.io"
+ADDONS = "addon.open-cluster-management.io"
+WORKS = "work.open-cluster-management.io"
+
+
+@pytest.mark.parametrize(
+    ("role", "more"),
+    [
+        (
+            "federation-operator",
+            {
+                *((CLUSTERS, "placements", verb) for verb in READ | WRITE | {"deletecollection"}),
+                *((CLUSTERS, "placementdecisions", verb) for verb in READ),
+                *((CLUSTERS, "managedclustersetbindings", verb) for verb in READ),
+                *((WORKS, "manifestworkreplicasets", verb) for verb in READ),
+            },
+        ),
+        (
+            "data-scientist",
+            {
+                *((CLUSTERS, "placements", verb) for verb in READ),
+                *((CLUSTERS, "placementdecisions", verb) for verb in READ),
+            },
+        ),
+        (
+            "fleet-viewer",
+            {
+                *((CLUSTERS, "managedclusters", verb) for verb in READ),
+                *((CLUSTERS, "managedclustersets", verb) for verb in READ),
+                *((ADDONS, "clustermanagementaddons", verb) for verb in READ),
+                *((ADDONS, "managedclusteraddons", verb) for verb in READ),
+            },
+        ),
+    ],
+)
+def test_people_of_a_hub_choose_clusters_and_look_at_them(
+    plane: ControlPlane, role: str, more: set[tuple[str, str, str]]
+) -> None:
+    name = f"flower-operator-{role}"
+    with_fleet, without = (
+        roles(helm(plane, *chart("template", f"addon.enable={value}")))
+        for value in ("true", "false")
+    )
+    added = expanded(with_fleet[name]) - expanded(without.get(name, []))
+    assert added == {(*right, "*") for right in more}
+    assert set(with_fleet) - set(without) == {
+        "flower-operator-addon",
+        "flower-operator-fleet-viewer",
+    }
+
+
+def roles(objects: str) -> dict[str, list[Document]]:
+    return {
+        each["metadata"]["name"]: each["rules"]
+        for each in yaml.safe_load_all(objects)
+        if each["kind"] == "ClusterRole"
+    }
+
+
+def test_the_placements_of_the_chart_are_those_of_the_example(plane: ControlPlane) -> None:
+    settings = ("addon.placements=true", "addon.namespace=north")
+    text = helm(plane, *chart("template", *settings), "--show-only", "templates/placements.yaml")
+    shown = list(yaml.safe_load_all(text))
+    assert {each["metadata"]["namespace"] for each in shown} == {"north"}
+    examples = yaml.safe_load_all((EXAMPLES / "fleet/placements.yaml").read_text())
+    assert [essence(each) for each in shown] == [
+        essence(each) for each in examples if each["kind"] != "Namespace"
+    ]
+    assert "kind: Placement" not in helm(plane, *chart("template", "addon.enable=true"))
+
+
+def essence(each: Document) -> tuple[str, str, str, Document]:
+    return each["apiVersion"], each["kind"], each["metadata"]["name"], each["spec"]
 
 
 def test_an_operator_for_some_namespaces_has_no_rights_in_others(plane: ControlPlane) -> None:
