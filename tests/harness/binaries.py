@@ -3,6 +3,7 @@
 import argparse
 import fcntl
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -54,6 +55,7 @@ _KUBERNETES = _GoModule(_MODULES_FOLDER / "kubernetes")
 _KWOK = _GoModule(_MODULES_FOLDER / "kwok")
 _NODE = _GoModule(_MODULES_FOLDER / "node")
 _OCM = _GoModule(_MODULES_FOLDER / "ocm")
+_POLICIES = _GoModule(_MODULES_FOLDER / "policies")
 
 _PROGRAMS = {
     "coredns": (_COREDNS, "."),
@@ -83,6 +85,18 @@ def binary(name: str) -> Path:
             if not built.exists():
                 _build(module, package, built)
     return built
+
+
+def source_folder(module: str) -> Path:
+    """Return where the source of a Go module is that gomodules/policies names."""
+    go = _go_command(_POLICIES.requirement("go"))
+    version = _POLICIES.requirement(f"require {module}")
+    answer = _run(
+        [go, "mod", "download", "-json", f"{module}@v{version}"],
+        f"could not download {module}; it comes from GOPROXY: check that it is reachable",
+        folder=_POLICIES.folder,
+    )
+    return Path(json.loads(answer)["Dir"])
 
 
 def _cache_folder() -> Path:
