@@ -168,6 +168,20 @@ def test_an_address_that_only_a_cluster_knows_has_to_be_set(service: dict[str, o
     assert "to know it without a cluster: externalAddress" in result.stderr
 
 
+def test_where_skupper_leads_clusters_no_address_has_to_be_set() -> None:
+    manifest = document(pool={"placement": {"name": "all"}}, interconnect="skupper")
+    result = run("render", "--fleet", "-", stdin=yaml.safe_dump(manifest))
+    assert result.exit_code == 0
+    assert "what lets other clusters link by Skupper is left out" in result.stderr
+    (config,) = (
+        each
+        for each in yaml.safe_load_all(result.stdout)
+        if each["kind"] == "AddOnDeploymentConfig"
+    )
+    variables = {each["name"]: each["value"] for each in config["spec"]["customizedVariables"]}
+    assert variables["SUPERLINK_ADDRESS"] == "fed-superlink"
+
+
 def test_without_placement_a_fleet_is_what_it_is_without() -> None:
     path = str(EXAMPLES / "federation-multipools.yaml")
     assert run("render", "--fleet", path).stdout == run("render", path).stdout

@@ -1,13 +1,12 @@
 """What of a Federation over many clusters follows from its manifest alone."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from ..api.problems import InvalidFederation, Problem
 from ..api.types import Federation
 from ..render import Facts, Plan, render
 from ..render.facts import Numbers
-from ..status.outline import Exposure, outline_of
+from ..status.outline import Exposure, Outline, outline_of
 from ..trust.layout import Part
 from .addon import Route, addon_objects
 from .partitions import allocate, total
@@ -23,13 +22,16 @@ def render_fleet(federation: Federation, facts: Facts, bundle: str | None) -> Pl
     outline = outline_of(federation, plan, facts)
     if outline.exposure is None:
         return plan
-    route = _route(outline.exposure)
+    if outline.interconnected:
+        route = Route(outline.superlink, outline.exposure.port)
+    else:
+        route = _route(outline.exposure)
     shared = [
         each
         for pool in outline.placed
         for each in addon_objects(federation, pool.position, facts, plan.releases, route, bundle)
     ]
-    notices = [*plan.notices, *_notices(federation, outline.secure, bundle)]
+    notices = [*plan.notices, *_notices(federation, outline, bundle)]
     return replace(plan, objects=(*plan.objects, *shared), notices=tuple(notices))
 
 
@@ -49,11 +51,17 @@ def _route(exposure: Exposure) -> Route:
     raise InvalidFederation([Problem(SERVICE, f"{reason}; to know it without a cluster: {remedy}")])
 
 
-def _notices(federation: Federation, secure: bool, bundle: str | None) -> Sequence[str]:
-    if not secure or bundle is not None:
-        return ()
-    name = Part.BUNDLE.object_name(federation.name)
-    return (
-        f"ConfigMap {name} of other clusters is left out: the operator puts it in when it has "
-        "made the CA; --ca FILE does so now",
-    )
+def _notices(federation: Federation, outline: Outline, bundle: str | None) -> list[str]:
+    notices = []
+    if outline.secure and bundle is None:
+        name = Part.BUNDLE.object_name(federation.name)
+        notices.append(
+            f"ConfigMap {name} of other clusters is left out: the operator puts it in when it has "
+            "made the CA; --ca FILE does so now"
+        )
+    if outline.interconnected:
+        notices.append(
+            "what lets other clusters link by Skupper is left out: the operator puts it in when "
+            "Skupper has granted access"
+        )
+    return notices
