@@ -35,11 +35,11 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
 
 
 @contextmanager
-def controller(plane: ControlPlane, superlink: str) -> Iterator[None]:
+def controller(plane: ControlPlane, superlink: str, *, fleet: bool = False) -> Iterator[None]:
     """The operator in this process, which finds every SuperLink at one address."""
     loop = asyncio.new_event_loop()
     stop = asyncio.Event()
-    options = Options(locate=lambda address: superlink)
+    options = Options(locate=lambda address: superlink, fleet=fleet)
 
     def work() -> None:
         loop.run_until_complete(Controller(connect(plane.kubeconfig), options).run(stop))

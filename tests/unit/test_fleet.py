@@ -335,12 +335,6 @@ def test_what_is_as_it_should_be_is_left_alone() -> None:
     assert list(decide(wanted, leaving)) == [Wait(OWN)]
 
 
-def test_keys_of_supernodes_elsewhere_are_not_promised() -> None:
-    federation = document(insecure=False, supernodeAuth={"enabled": True}, pool=PLACED)
-    with pytest.raises(InvalidFederation, match="they could not get keys"):
-        render(parse(federation), Facts())
-
-
 def test_over_skupper_clusters_link_and_supernodes_go_to_its_router() -> None:
     federation = parse(document(insecure=False, interconnect="skupper", pool=PLACED))
     facts, grant = Facts(namespace="team"), Grant("https://grant", "code", "CA")

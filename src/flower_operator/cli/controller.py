@@ -45,6 +45,11 @@ ADDRESS = "[HOST]:PORT"
     is_flag=True,
     help="Run pools with placement on other clusters; needs Open Cluster Management.",
 )
+@click.option(
+    "--agent-image",
+    metavar="IMAGE",
+    help="The operator's own image, for its agents on other clusters.",
+)
 def controller(
     namespaces: str,
     leader_election_namespace: str | None,
@@ -52,6 +57,7 @@ def controller(
     health_probe_bind_address: str,
     openshift: str,
     fleet: bool,
+    agent_image: str | None,
 ) -> None:
     """Reconcile the Federations of a cluster: in a pod, or by the current kubeconfig."""
     import asyncio
@@ -74,6 +80,7 @@ def controller(
         namespace=connection.namespace,
         openshift=None if openshift == "auto" else openshift == "true",
         fleet=fleet,
+        agent_image=agent_image,
     )
     configure_logging()
     try:

@@ -8,6 +8,7 @@ from typing import TextIO
 import click
 
 from .. import __version__
+from .agent import agent
 from .commands import COMMANDS
 from .controller import controller
 from .local_commands import COMMANDS as LOCAL_COMMANDS
@@ -124,6 +125,7 @@ def _exit_with(faults: list[str], *, found: int) -> None:
         sys.exit(1)
 
 
+main.add_command(agent)
 main.add_command(controller)
 for command in LOCAL_COMMANDS + COMMANDS:
     main.add_command(command)

@@ -3,7 +3,7 @@
 from contextlib import suppress
 
 from ..trust.keys import Registrations, Roster, registrations
-from . import AlreadyRegistered, ControlClient, KeyRetired, Node, UnknownNode
+from . import AlreadyRegistered, ControlClient, InvalidKey, KeyRetired, Node, UnknownNode
 
 
 async def enrol(client: ControlClient, roster: Roster) -> list[Node]:
@@ -13,9 +13,10 @@ async def enrol(client: ControlClient, roster: Roster) -> list[Node]:
     plan = registrations(roster, nodes)
     if plan == Registrations():
         return nodes
-    # What someone else has done in between is done: the list that follows tells.
+    # What someone else has done in between is done: the list that follows tells. A key that is none
+    # keeps its own SuperNode waiting, nobody else's.
     for key, name in plan.register:
-        with suppress(AlreadyRegistered, KeyRetired):
+        with suppress(AlreadyRegistered, KeyRetired, InvalidKey):
             await client.register(key.encode(), name)
     for node_id in plan.unregister:
         with suppress(UnknownNode):

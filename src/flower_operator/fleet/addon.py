@@ -12,6 +12,7 @@ from typing import Any
 
 from ..api.rules import superexec_name
 from ..api.types import Federation, Pool, Rollout
+from ..render.agent import KEYS, REPORT, agent_objects, report_name
 from ..render.facts import Facts, Numbers, Site
 from ..render.metadata import COMPONENT, MANAGER, POOL, PREFIX, namespace_of, trust_labels
 from ..render.network import site_policies
@@ -177,6 +178,8 @@ def _supernode_manifests(
     if bundle is not None:
         manifests.append(_bundle(federation, namespace, bundle))
     manifests += site_policies(federation, position, facts, releases)[:1]
+    if federation.spec.supernode_auth.enabled:
+        manifests += agent_objects(federation, position, facts)
     manifests += site_service(federation, position, facts, releases.pools[position])
     manifests += pool_objects(federation, position, facts, releases.pools[position])
     return [each for each in manifests if runs(federation, each)]
@@ -184,12 +187,12 @@ def _supernode_manifests(
 
 def _template(place: Place, federation: Federation, manifests: list[Object]) -> Object:
     workload = manifests[-1]
+    told = [_feedback(workload)] if _is_workload(workload) else []
+    if federation.spec.supernode_auth.enabled:
+        told.append(_report(report_name(place.federation, place.pool), place.namespace))
     spec = {
         "addonName": place.addon,
-        "agentSpec": {
-            "workload": {"manifests": manifests},
-            "manifestConfigs": [_feedback(workload)] if _is_workload(workload) else [],
-        },
+        "agentSpec": {"workload": {"manifests": manifests}, "manifestConfigs": told},
     }
     return _head(TEMPLATE, {"name": place.addon, "labels": place.labels}) | {"spec": spec}
 
@@ -324,6 +327,23 @@ def _feedback(workload: Object) -> Object:
         },
         "feedbackRules": [{"type": "JSONPaths", "jsonPaths": paths}],
         # Told as it happens; hubs that do not know this yet hear of it within ten seconds.
+        "feedbackScrapeType": "Watch",
+    }
+
+
+def _report(name: str, namespace: str) -> Object:
+    """What the agent writes there is the agent's: the hub reads it and leaves it alone."""
+    return {
+        "resourceIdentifier": {
+            "group": "",
+            "resource": "configmaps",
+            "name": name,
+            "namespace": namespace,
+        },
+        "updateStrategy": {"type": "CreateOnly"},
+        "feedbackRules": [
+            {"type": "JSONPaths", "jsonPaths": [{"name": REPORT, "path": f".data.{KEYS}"}]}
+        ],
         "feedbackScrapeType": "Watch",
     }
 

@@ -45,6 +45,7 @@ def cluster_status(
     work: Work | None,
     cluster: Cluster | None,
     partitions: Collection[int],
+    connected: int | None = None,
 ) -> ClusterStatus:
     """`replicas`: of each cluster; None: as many as it has nodes."""
     numbers = work.numbers if work else {}
@@ -56,6 +57,7 @@ def cluster_status(
         name=name,
         desired=desired,
         ready=0 if lost else ready,
+        connected=connected,
         addon=state,
         message=message,
         last_seen=cluster.since or None if cluster and lost else None,

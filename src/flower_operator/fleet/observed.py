@@ -2,6 +2,7 @@
 
 import msgspec
 
+from ..render.agent import REPORT
 from ..render.metadata import PREFIX
 from ..status.observed import Metadata, unversioned
 from .partitions import numbers_of
@@ -91,6 +92,7 @@ class Addon(Object):
 
 class _FieldValue(Struct):
     integer: int | None = None
+    string: str | None = None
 
 
 class _Value(Struct, rename="camel"):
@@ -128,6 +130,8 @@ class Work(Struct):
     numbers: dict[str, int]
     refusal: str = ""
     """Why something of it could not be applied there."""
+    report: str | None = None
+    """What it tells of keys, where it makes some."""
 
 
 class _Summary(Struct):
@@ -197,9 +201,15 @@ def work_of(form: WorkForm) -> Work:
         for each in manifest.conditions or ()
         if each.type == "Applied" and each.status == "False" and not _is_early(each.message)
     )
+    reports = (
+        value.field_value.string
+        for manifest in form.status.resource_status.manifests or ()
+        for value in manifest.status_feedback.values or ()
+        if value.name == REPORT
+    )
     metadata = form.metadata
     addon = metadata.labels.get(ADDON_NAME, "")
-    return Work(metadata.namespace, addon, numbers, next(refusals, ""))
+    return Work(metadata.namespace, addon, numbers, next(refusals, ""), next(reports, None))
 
 
 def _is_early(message: str) -> bool:

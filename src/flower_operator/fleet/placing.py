@@ -18,6 +18,7 @@ from ..render.skupper import Grant
 from .addon import Route, addon_objects, cluster_objects, place_of, variables_of
 from .decisions import APPLIED, Action, Apply, Remove, Wait, Wanted, decide
 from .hub import Hub, Identity
+from .keys import read_report
 from .membership import Membership, cluster_status, membership_of
 from .observed import ClusterForm, Object, cluster_of
 from .partitions import Holder, Partitions, total
@@ -46,6 +47,14 @@ class Survey:
 
     memberships: Mapping[str, Membership | None]
     """By pool; None: its Placement is not there, or yet to decide."""
+
+    @property
+    def members(self) -> list[Holder]:
+        return [
+            (pool, cluster)
+            for pool, membership in self.memberships.items()
+            for cluster in (membership.members if membership else ())
+        ]
 
     def holders(self, pools: Sequence[PlacedPool], held: Partitions) -> dict[Holder, int]:
         """Who needs how many partitions; those that leave keep theirs."""
@@ -103,6 +112,15 @@ class Placing:
             if (partitions := addon.partitions)
         }
 
+    def reports(self, key: Key, pools: Iterable[PlacedPool]) -> dict[Holder, list[str]]:
+        """The public keys that clusters tell of."""
+        return {
+            (pool.name, cluster): keys
+            for pool in pools
+            for cluster, work in self._hub.works(place_of(*key, pool.name).addon).items()
+            if work.report is not None and (keys := read_report(work.report)) is not None
+        }
+
     async def care(
         self,
         key: Key,
@@ -115,27 +133,28 @@ class Placing:
         survey: Survey,
         pools: Sequence[PlacedPool],
         partitions: Partitions,
+        further: Mapping[Holder, dict[str, str]],
         *,
         hold: bool,
     ) -> Outcome:
-        """Make everything so. `version`: what rendering depends on beside what follows."""
+        """Make everything so. `version`: what rendering depends on beside what follows; `further`:
+        variables of one cluster alone."""
         version = (*version, route, bundle, grant, total(partitions))
         rendered = self._rendered.get(key)
         if rendered is None or rendered.version != version:
             numbers = Numbers((), str(total(partitions)))
             facts = replace(facts, numbers=numbers)
             shared = _shared(federation, facts, route, bundle, grant, pools)
-            variables = {
-                pool.name: variables_of(federation, pool.position, route) for pool in pools
-            }
-            rendered = self._rendered[key] = _Rendered(version, shared, variables)
+            every = {pool.name: variables_of(federation, pool.position, route) for pool in pools}
+            rendered = self._rendered[key] = _Rendered(version, shared, every)
         wanted = dict(rendered.wanted)
         for pool in pools:
             place = place_of(*key, pool.name)
             membership = survey.memberships[pool.name]
             for cluster in membership.members if membership else ():
                 numbers_of = partitions.get((pool.name, cluster), ())
-                own = cluster_objects(place, cluster, rendered.variables[pool.name], numbers_of)
+                variables = rendered.variables[pool.name] | further.get((pool.name, cluster), {})
+                own = cluster_objects(place, cluster, variables, numbers_of)
                 wanted |= _wanted(own)
         shared = rendered.wanted
         actions = [
@@ -166,7 +185,12 @@ class Placing:
         return True
 
     def statuses(
-        self, key: Key, pool: PlacedPool, survey: Survey, partitions: Partitions
+        self,
+        key: Key,
+        pool: PlacedPool,
+        survey: Survey,
+        partitions: Partitions,
+        connected: Mapping[Holder, int],
     ) -> list[ClusterStatus]:
         place, membership = place_of(*key, pool.name), survey.memberships[pool.name]
         addons, works = self._hub.addons(key, place.addon), self._hub.works(place.addon)
@@ -179,6 +203,7 @@ class Placing:
                 works.get(name),
                 clusters.get(name),
                 partitions.get((pool.name, name), ()),
+                connected.get((pool.name, name)),
             )
             for name in (membership.members if membership else ())
         ]

@@ -20,6 +20,7 @@ from ..kube.connection import Connection
 from ..kube.errors import ApiError, NotLeader, Unreachable
 from ..kube.lease import Election
 from ..render import Facts
+from ..render.facts import IMAGE
 from ..render.metadata import MANAGER
 from ..render.skupper import GROUP as SKUPPER_GROUP
 from .caches import Caches, Key
@@ -51,6 +52,8 @@ class Options:
     """None: as the API server's groups tell."""
     fleet: bool = False
     """Whether to put pools on other clusters, where this is a hub of Open Cluster Management."""
+    agent_image: str | None = None
+    """The operator's own; None: as it is called where it is built."""
 
 
 class Controller:
@@ -150,6 +153,7 @@ class Controller:
             operator_namespace=self._options.namespace,
             openshift=openshift,
             skupper=SKUPPER_GROUP in groups,
+            agent_image=self._options.agent_image or IMAGE,
         )
 
     async def _worker(self) -> None:

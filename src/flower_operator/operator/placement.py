@@ -1,25 +1,29 @@
 """Federations with pools on other clusters: what of them is the hub's."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
 
+from ..api import types
 from ..api.manifest import parse_stored
 from ..fleet.addon import Route
 from ..fleet.hub import Hub
-from ..fleet.partitions import Partitions, allocate, total
+from ..fleet.keys import NOBODY, Enrolled, admitted, enrol, read_record, write_record
+from ..fleet.partitions import Holder, Partitions, allocate, read, total, write
 from ..fleet.placing import Outcome, PlacedPool, Placing, Survey
 from ..fleet.resources import CLUSTER_GROUP
 from ..fleet.route import route_of
 from ..kube.client import Client
 from ..render import Facts
+from ..render.agent import admitted_files
 from ..render.facts import Numbers
 from ..render.metadata import PREFIX
 from ..render.skupper import Grant
 from ..status.observed import Federation, Interconnection
 from ..status.outline import Exposure, Outline
-from ..status.summary import Placed
+from ..status.summary import Connected, Placed
+from ..trust.keys import Enrolment
 from .caches import Caches, Key
 from .desired import FEDERATION
 from .ledger import Ledger
@@ -39,6 +43,17 @@ class Look:
     survey: Survey
     partitions: Partitions
     numbers: Numbers
+    enrolled: Enrolled = NOBODY
+    """The keys of SuperNodes elsewhere, where they have keys."""
+    enrolment: Enrolment | None = None
+    """What the SuperLink knows of them."""
+
+    @property
+    def connected(self) -> dict[Holder, int]:
+        if self.enrolment is None:
+            return {}
+        online = self.enrolment.online
+        return {holder: len(keys & online) for holder, keys in self.enrolled.current.items()}
 
 
 class Placements:
@@ -49,10 +64,14 @@ class Placements:
         self._caches = caches
         self._hub = hub
         self._placing = Placing(client, hub) if hub else None
-        self._ledger = Ledger(client)
+        self._ledger = Ledger(client, "partitions", read, write)
+        self._keys = Ledger(client, "fleet-keys", read_record, write_record)
 
-    async def look(self, key: Key, federation: Federation, outline: Outline) -> Look | None:
-        """Numbers are written down here, before anything is rendered with them."""
+    async def look(
+        self, key: Key, federation: Federation, outline: Outline, connected: Connected
+    ) -> Look | None:
+        """Numbers and keys are written down here, before anyone hears of them. Raises
+        TrustFault."""
         if not outline.placed or self._placing is None:
             return None
         await self._hold(federation)
@@ -69,7 +88,27 @@ class Placements:
         own = tuple(
             (pool.name, tuple(map(str, partitions[pool.name, ""]))) for pool in outline.pools
         )
-        return Look(survey, partitions, Numbers(own, str(total(partitions))))
+        look = Look(survey, partitions, Numbers(own, str(total(partitions))))
+        if not outline.authenticated:
+            return look
+        enrolled = await self._enrol(key, federation, pools, survey, connected.enrolment)
+        return replace(look, enrolled=enrolled, enrolment=connected.enrolment)
+
+    async def _enrol(
+        self,
+        key: Key,
+        federation: Federation,
+        pools: list[PlacedPool],
+        survey: Survey,
+        enrolment: Enrolment | None,
+    ) -> Enrolled:
+        assert self._placing
+        record = await self._keys.read(federation) or {}
+        reports = self._placing.reports(key, pools)
+        enrolled = enrol(record, survey.members, reports, enrolment)
+        if enrolled.record != record:
+            await self._keys.write(federation, enrolled.record)
+        return enrolled
 
     async def care(
         self,
@@ -111,11 +150,18 @@ class Placements:
             look.survey,
             pools,
             look.partitions,
+            _admitted(parsed, look) if outline.authenticated else {},
             hold=hold,
         )
+        outcome.refused += [
+            f"cluster {cluster} tells of a key that is another's: it is not let in with that"
+            for _, cluster in look.enrolled.claimed
+        ]
         placed = []
         for pool, known in zip(outline.placed, pools, strict=True):
-            clusters = self._placing.statuses(key, known, look.survey, look.partitions)
+            clusters = self._placing.statuses(
+                key, known, look.survey, look.partitions, look.connected
+            )
             waiting = None if clusters else _nowhere(known, look.survey)
             placed.append(Placed(pool, tuple(clusters), waiting))
         return placed, outcome
@@ -137,6 +183,7 @@ class Placements:
         if FINALIZER not in federation.metadata.finalizers:
             return True
         self._ledger.forget(federation.metadata.uid)
+        self._keys.forget(federation.metadata.uid)
         return await self._let_go(key, federation)
 
     async def _let_go(self, key: Key, federation: Federation) -> bool:
@@ -167,6 +214,14 @@ def _pools(outline: Outline) -> list[PlacedPool]:
         PlacedPool(pool.name, pool.position, pool.placement, pool.size, pool.replicas)
         for pool in outline.placed
     ]
+
+
+def _admitted(federation: types.Federation, look: Look) -> dict[Holder, dict[str, str]]:
+    files = {pool.name: admitted_files(pool) for pool in federation.spec.supernodes.pools}
+    return {
+        holder: admitted(look.enrolled.current.get(holder, ()), look.enrolment, files[holder[0]])
+        for holder in look.survey.members
+    }
 
 
 def _nowhere(pool: PlacedPool, survey: Survey) -> tuple[str, str]:

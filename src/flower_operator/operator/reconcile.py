@@ -25,6 +25,7 @@ from ..status.observed import Federation
 from ..status.outline import Outline
 from ..status.stranded import find_stranded, patience_left
 from ..status.summary import Fault, Observation, Placed, refuse, summarize
+from ..trust.keys import Roster
 from .caches import Caches, Key
 from .children import Children, Outcome
 from .connections import Connections
@@ -129,8 +130,9 @@ class Reconciler:
         outcome.merge(placing)
         if desired.outline.interconnected and not facts.skupper:
             outcome.faults.append(Fault("SkupperMissing", MISSING))
+        elsewhere = look.enrolled.roster if look else ()
         recheck = await self._write_status(
-            key, federation, upgrade, outcome, trusted, admissions, placed
+            key, federation, upgrade, outcome, trusted, admissions, placed, elsewhere
         )
         await self._clear_tasks(key, upgrade.outline)
         if outcome.retry is not None:
@@ -163,7 +165,8 @@ class Reconciler:
             log.info("tasks cleared away", extra=extra)
 
     async def _look_around(self, key: Key, federation: Federation, desired: Desired) -> Look | None:
-        look = await self._placements.look(key, federation, desired.outline)
+        connected = self._connections.get(key)
+        look = await self._placements.look(key, federation, desired.outline, connected)
         if look:
             self._numbers[key] = look.numbers
         else:
@@ -247,6 +250,7 @@ class Reconciler:
         trusted: Trusted | None,
         admissions: Admissions,
         placed: Sequence[Placed],
+        elsewhere: Roster,
     ) -> float | None:
         previous = read_status(federation)
         uid = federation.metadata.uid
@@ -278,6 +282,7 @@ class Reconciler:
             roots = trusted.bundle if trusted else None
             wanted = summary.status.desired_supernodes
             roster = trusted.keyed.roster if trusted and trusted.keyed else ()
+            roster += elsewhere
             self._connections.follow(
                 key, upgrade.outline, wanted, roots, roster, closely=upgrade.under_way
             )

@@ -2,6 +2,10 @@
 
 from dataclasses import dataclass
 
+from .. import __version__
+
+IMAGE = f"flower-operator:{__version__}"
+
 
 @dataclass(frozen=True)
 class Identities:
@@ -53,6 +57,8 @@ class Facts:
     """Where the operator's own pods are, which ask SuperLinks who is connected."""
     openshift: bool = False
     """Whether the cluster itself gives pods their users and groups."""
+    agent_image: str = IMAGE
+    """The operator's own, of which the agents on other clusters are made."""
     numbers: Numbers | None = None
     """None: SuperNodes are counted in the order of the manifest."""
     skupper: bool = True

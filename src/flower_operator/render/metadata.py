@@ -23,6 +23,7 @@ CLIENTAPP = "clientapp"
 SUPEREXEC_SERVERAPP = "superexec-serverapp"
 # Of a pool on another cluster, which runs ClientApps in pods of its own.
 SUPEREXEC = "superexec"
+AGENT = "agent"
 
 
 def superlink_labels(federation: Federation) -> dict[str, str]:
@@ -51,6 +52,10 @@ def serverapp_labels(federation: Federation) -> dict[str, str]:
 def clientapp_labels(federation: Federation, pool: Pool) -> dict[str, str]:
     """The same for a pool; `index_label` tells its SuperNodes apart."""
     return _task_labels(federation, CLIENTAPP) | {POOL: pool.name}
+
+
+def agent_labels(federation: Federation, pool: Pool) -> dict[str, str]:
+    return _labels(federation, AGENT) | {POOL: pool.name}
 
 
 def superexec_labels(federation: Federation, pool: Pool) -> dict[str, str]:

@@ -208,6 +208,14 @@ def site_policies(
     ]
 
 
+def agent_policies(federation: Federation, metadata: Object, facts: Facts) -> list[Object]:
+    """Of the agent that makes keys on another cluster: to that one's API server, and to names."""
+    if not is_enabled(federation):
+        return []
+    names = _outside(federation, facts)[:1]
+    return [_policy(metadata, metadata["labels"], [], [_to_api_server(), *names])]
+
+
 def _to_address(host: str, port: int) -> Object:
     """To a name that is no address Kubernetes can limit by port alone."""
     ports = [{"protocol": "TCP", "port": port}]

@@ -31,6 +31,11 @@ ENVIRONMENT: dict[str, Object] = {
 }
 
 
+POD_UID: Object = {
+    "name": "FLOWER_POD_UID",
+    "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}},
+}
+"""What a pod on another cluster has its key by: there each pod has one of its own."""
 OWN_NAME = {"StatefulSet": "index", "DaemonSet": "node"}
 """What tells the SuperNodes of a pool apart, by mode."""
 

@@ -151,12 +151,7 @@ def _name_problems(federation: Federation) -> list[Problem]:
 
 
 def _placement_problems(federation: Federation) -> list[Problem]:
-    """What is not to be had on other clusters, and what the template of an addon would take for a
-    variable of its own."""
-    placed = any(pool.placement for pool in federation.spec.supernodes.pools)
-    if placed and federation.spec.supernode_auth.enabled:
-        reason = "is not to be had yet with pools that have a placement: they could not get keys"
-        return [Problem("spec.supernodeAuth.enabled", reason)]
+    """What the template of an addon would take for a variable of its own."""
     shared = [federation.spec.supernodes.env, federation.spec.network_policy.egress]
     return [
         Problem(

@@ -108,8 +108,9 @@ def key_annotations(facts: Facts, pool: str) -> dict[str, str]:
 
 
 def gates(federation: Federation, facts: Facts) -> Object:
-    """Of pods with keys, where there is an operator to open them."""
-    if federation.spec.superlink.external or facts.identities is None:
+    """Of pods with keys, where there is an operator to open them, or an agent."""
+    attended = facts.site or facts.identities is not None
+    if federation.spec.superlink.external or not attended:
         return {}
     return {"schedulingGates": [{"name": GATE}]}
 

@@ -221,6 +221,7 @@ def _supernode_container(
     spec = federation.spec
     secure, keyed = not spec.insecure, spec.supernode_auth.enabled
     own_name = node_config.ENVIRONMENT[node_config.OWN_NAME[spec.mode]]
+    own_name = node_config.POD_UID if facts.site else own_name
     secret = _secret(federation, releases.supernode_dialect, facts)
     tls = _certificate(federation, releases, facts)
     arguments = supernode_arguments(

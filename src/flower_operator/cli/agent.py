@@ -1,0 +1,29 @@
+"""`flower-operator agent`: what the addon runs on a managed cluster, where SuperNodes have keys."""
+
+import click
+
+
+@click.command(hidden=True)
+@click.option("--namespace", required=True, help="Where the pool is.")
+@click.option("--federation", required=True, help="The Federation, of the hub.")
+@click.option("--pool", required=True, help="The pool of it that is placed here.")
+def agent(namespace: str, federation: str, pool: str) -> None:
+    """Make the keys of a pool's SuperNodes, on the cluster where these run."""
+    import asyncio
+
+    from ..fleet.agent import Agent
+    from ..kube.client import Client
+    from ..kube.connection import ConnectionFault, connect
+    from ..operator.logs import configure_logging
+
+    try:
+        connection = connect()
+    except ConnectionFault as error:
+        raise click.ClickException(str(error)) from None
+    configure_logging()
+
+    async def run() -> None:
+        async with Client(connection, "flower-operator") as client:
+            await Agent(client, namespace, federation, pool).run()
+
+    asyncio.run(run())

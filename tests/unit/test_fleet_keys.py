@@ -1,0 +1,151 @@
+"""Keys of SuperNodes on other clusters: made there, told to the hub, believed as far as they go."""
+
+import itertools
+import json
+from typing import Any
+
+import pytest
+
+from flower_operator.api.manifest import parse
+from flower_operator.fleet.addon import Route, addon_objects
+from flower_operator.fleet.agent import Keys, Pod, changed, to_start
+from flower_operator.fleet.keys import (
+    Record,
+    admitted,
+    enrol,
+    mark_of,
+    read_record,
+    read_report,
+    write_record,
+)
+from flower_operator.render import Facts
+from flower_operator.render.releases import find_releases
+from flower_operator.render.secrets import GATE
+from flower_operator.trust.certificates import make_key_pair
+from flower_operator.trust.keys import Enrolment, KeyPair
+from tests.unit.federations import Document, document
+
+NORTH, SOUTH = ("edge", "north"), ("edge", "south")
+
+
+def knows(*keys: str, online: tuple[str, ...] = ()) -> Enrolment:
+    return Enrolment(frozenset(keys), frozenset(online))
+
+
+def rings(found: Any) -> dict[str, tuple[set[str], set[str]]]:
+    return {title: ({*ring.keys.values()}, {*ring.retired}) for title, ring, _ in found.roster}
+
+
+def test_what_a_cluster_tells_of_is_written_down_and_registered() -> None:
+    found = enrol({}, [NORTH, SOUTH], {NORTH: ["a", "b"], SOUTH: ["c"]}, None)
+    assert found.record == {"a": NORTH, "b": NORTH, "c": SOUTH}
+    assert rings(found) == {"edge@north": ({"a", "b"}, set()), "edge@south": ({"c"}, set())}
+    assert found.claimed == ()
+
+
+def test_a_key_that_is_told_of_no_more_is_retired_until_the_superlink_has_forgotten_it() -> None:
+    record: Record = {"a": NORTH, "b": NORTH}
+    found = enrol(record, [NORTH], {NORTH: ["b"]}, knows("a", "b"))
+    assert rings(found) == {"edge@north": ({"b"}, {"a"})}
+    assert found.record == record
+    assert enrol(record, [NORTH], {NORTH: ["b"]}, None).record == record
+    assert enrol(record, [NORTH], {NORTH: ["b"]}, knows("b")).record == {"b": NORTH}
+
+
+def test_a_cluster_that_is_silent_keeps_its_keys_and_one_that_left_loses_them() -> None:
+    record: Record = {"a": NORTH, "b": SOUTH}
+    found = enrol(record, [NORTH], {SOUTH: ["b"]}, knows("a", "b"))
+    assert rings(found) == {"edge@north": ({"a"}, set()), "edge@south": (set(), {"b"})}
+
+
+def test_nobody_gets_hold_of_anothers_key() -> None:
+    found = enrol({"a": NORTH}, [NORTH, SOUTH], {NORTH: ["a"], SOUTH: ["a", "c"]}, None)
+    assert found.record == {"a": NORTH, "c": SOUTH}
+    assert found.claimed == (SOUTH,)
+    # When who claimed it leaves, it is not unregistered.
+    assert rings(enrol(found.record, [NORTH], {NORTH: ["a"]}, knows("a", "c"))) == {
+        "edge@north": ({"a"}, set()),
+        "edge@south": (set(), {"c"}),
+    }
+
+
+def test_only_registered_keys_are_admitted_in_parts_that_fit_a_variable() -> None:
+    keys = [f"key-{number}" for number in range(150)]
+    found = admitted(keys, knows(*keys[:120]), 2)
+    assert all(len(text) <= 1024 for text in found.values())
+    marks = {mark for text in found.values() for mark in text.split(",")}
+    assert marks == {mark_of(key) for key in keys[:120]}
+    assert admitted(keys, None, 1) == {"ADMITTED": ""}
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", '"x"', "{", json.dumps(dict.fromkeys(map(str, range(1001)), "x"))]
+)
+def test_nonsense_is_no_report(text: str) -> None:
+    assert read_report(text) is None
+
+
+def test_of_a_report_only_public_keys_count() -> None:
+    public = make_key_pair().public
+    hostile = {"a": public, "b": 7, "c": "key", "d": public + "\n" * 9999, "e": None}
+    assert read_report(json.dumps(hostile)) == [public]
+
+
+def test_the_record_can_be_read_again() -> None:
+    record: Record = {"a": NORTH, "b": ("edge", "with.dots"), "c": NORTH}
+    assert read_record(write_record(record)) == record
+
+
+def pod(uid: str, *, held: bool = True) -> Pod:
+    return Pod(f"pod-{uid}", uid, (GATE,) if held else ())
+
+
+def test_each_pod_gets_a_key_of_its_own_which_goes_with_it() -> None:
+    numbers = itertools.count(1)
+
+    def pair() -> KeyPair:
+        number = next(numbers)
+        return KeyPair(f"private-{number}", f"public-{number}")
+
+    first = changed(Keys(), [pod("a"), pod("b")], pair)
+    assert (first.private, first.public) == (
+        {"a": "private-1", "b": "private-2"},
+        {"a": "public-1", "b": "public-2"},
+    )
+    assert changed(first, [pod("a", held=False), pod("b")], pair) == first
+    second = changed(first, [pod("b", held=False), pod("c")], pair)
+    assert second.public == {"b": "public-2", "c": "public-3"}
+
+
+def test_a_pod_may_start_when_the_hub_says_that_its_key_is_known() -> None:
+    public = {"a": "one", "b": "two", "c": "three"}
+    pods = [pod("a"), pod("b"), pod("c", held=False), pod("d")]
+    marks = [mark_of("one"), mark_of("three")]
+    assert [each.uid for each in to_start(pods, public, marks)] == ["a"]
+
+
+def test_a_pool_with_keys_comes_with_its_agent_and_no_key() -> None:
+    security: Document = {"insecure": False, "supernodeAuth": {"enabled": True}}
+    pool = {"name": "edge", "placement": {"name": "all"}}
+    federation = parse(document(pool=pool, **security))
+    objects = addon_objects(
+        federation, 0, Facts(namespace="team"), find_releases(federation), Route("hub", 1), "CA"
+    )
+    spec = objects[0]["spec"]["agentSpec"]
+    manifests = {
+        (each["kind"], each["metadata"]["name"]): each for each in spec["workload"]["manifests"]
+    }
+    supernode = manifests["StatefulSet", "fed-supernode-edge"]["spec"]["template"]["spec"]
+    assert supernode["schedulingGates"] == [{"name": GATE}]
+    mounts = {each["mountPath"]: each for each in supernode["containers"][0]["volumeMounts"]}
+    assert mounts["/etc/flower/key"]["subPathExpr"] == "$(FLOWER_POD_UID)"
+    assert manifests["ConfigMap", "fed-supernode-edge-admitted"]["data"] == {"0": "{{ADMITTED}}"}
+    agent = manifests["Deployment", "fed-keys-edge"]["spec"]["template"]["spec"]["containers"][0]
+    assert agent["args"][0] == "agent"
+    assert not any(kind == "Secret" for kind, _ in manifests)
+    (report,) = (
+        each
+        for each in spec["manifestConfigs"]
+        if each["resourceIdentifier"]["resource"] == "configmaps"
+    )
+    assert report["updateStrategy"] == {"type": "CreateOnly"}
