@@ -41,9 +41,7 @@ def placed(name: str = "edge", placement: str = "edge", **fields: Any) -> Docume
 def fleet_namespace(fleet: Hub) -> Iterator[Namespace]:
     """One of the hub that may choose among all clusters, with nothing left of it elsewhere."""
     with Namespace.new(fleet.plane) as namespace:
-        bind = {"apiVersion": f"{CLUSTER_API}/v1beta2", "kind": "ManagedClusterSetBinding"}
-        document = {**bind, "metadata": {"name": "default"}, "spec": {"clusterSet": "default"}}
-        create(fleet.plane, document, namespace.name)
+        bind(namespace)
         yield namespace
         paths = ["/apis/flwr.exalsius.ai/v1/namespaces", namespace.name, "federations"]
         fleet.plane.request("DELETE", "/".join(paths))
@@ -52,6 +50,17 @@ def fleet_namespace(fleet: Hub) -> Iterator[Namespace]:
             lambda: f"a Federation stays: {fleet.plane.request('GET', '/'.join(paths))[1]}",
             SECONDS,
         )
+
+
+def bind(namespace: Namespace) -> None:
+    """Let a namespace choose among all clusters."""
+    document = {
+        "apiVersion": f"{CLUSTER_API}/v1beta2",
+        "kind": "ManagedClusterSetBinding",
+        "metadata": {"name": "default"},
+        "spec": {"clusterSet": "default"},
+    }
+    create(namespace.cluster, document, namespace.name)
 
 
 def select(namespace: Namespace, name: str = "edge", **labels: str) -> None:

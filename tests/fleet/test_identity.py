@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key
@@ -55,12 +56,16 @@ def private_keys(cluster: ManagedCluster, namespace: Namespace) -> dict[str, str
 @contextmanager
 def agent(group: ProcessGroup, cluster: ManagedCluster, namespace: Namespace) -> Iterator[None]:
     """What kwok's pod of the addon would run, with the rights that the addon gives it."""
-    account = f"/api/v1/namespaces/{namespace.name}/serviceaccounts/{AGENT}"
-    wait_until(lambda: cluster.plane.request("GET", account)[0] == 200, "no ServiceAccount")
-    kubeconfig = cluster.plane.kubeconfig_for_service_account(namespace.name, AGENT)
+    kubeconfig = agent_account(cluster, namespace)
     server = start_agent(group, f"agent-{cluster.name}", str(kubeconfig), namespace.name)
     yield
     server.stop()
+
+
+def agent_account(cluster: ManagedCluster, namespace: Namespace) -> Path:
+    account = f"/api/v1/namespaces/{namespace.name}/serviceaccounts/{AGENT}"
+    wait_until(lambda: cluster.plane.request("GET", account)[0] == 200, "no ServiceAccount")
+    return cluster.plane.kubeconfig_for_service_account(namespace.name, AGENT)
 
 
 def start_agent(group: ProcessGroup, name: str, kubeconfig: str, namespace: str) -> ServerProcess:

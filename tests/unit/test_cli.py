@@ -106,7 +106,9 @@ FLEET_KINDS = ["AddOnTemplate", "ClusterManagementAddOn", "AddOnDeploymentConfig
 def test_a_fleet_is_rendered_after_the_hub() -> None:
     plain, fleet = run("render", str(FLEET)), run("render", "--fleet", str(FLEET))
     assert kinds(fleet) == [*kinds(plain), *FLEET_KINDS, "ManifestWorkReplicaSet"]
-    assert "note: ConfigMap fleet-ca of other clusters is left out" in fleet.stderr
+    assert (
+        "note: ConfigMap fleet-supernode-hospitals-ca of other clusters is left out" in fleet.stderr
+    )
     assert "note: ConfigMap" not in plain.stderr
 
 
@@ -126,9 +128,11 @@ def test_what_clusters_are_to_trust_comes_from_a_file(tmp_path: Path) -> None:
         each for each in yaml.safe_load_all(result.stdout) if each["kind"] == "AddOnTemplate"
     )
     manifests = template["spec"]["agentSpec"]["workload"]["manifests"]
-    assert [each["data"] for each in manifests if each["metadata"]["name"] == "fleet-ca"] == [
-        {"ca.crt": authority}
-    ]
+    assert [
+        each["data"]
+        for each in manifests
+        if each["metadata"]["name"] == "fleet-supernode-hospitals-ca"
+    ] == [{"ca.crt": authority}]
     path.write_text("".join(files.values()))
     result = run("render", "--fleet", "--ca", str(path), str(FLEET))
     assert (result.exit_code, result.stdout) == (2, "")

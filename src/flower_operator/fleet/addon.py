@@ -18,9 +18,10 @@ from ..render.metadata import COMPONENT, MANAGER, POOL, PREFIX, namespace_of, tr
 from ..render.network import site_policies
 from ..render.plan import runs
 from ..render.releases import Releases
+from ..render.secrets import site_authority_name
 from ..render.skupper import Grant, linking_objects
 from ..render.supernodes import pool_objects, site_service, superexec_objects
-from ..trust.layout import BUNDLE_FILE, Part
+from ..trust.layout import BUNDLE_FILE
 from .observed import PARTITIONS
 from .partitions import ranges
 from .resources import (
@@ -176,7 +177,8 @@ def _supernode_manifests(
     if grant:
         manifests += [_within(each, namespace) for each in linking_objects(federation, grant)]
     if bundle is not None:
-        manifests.append(_bundle(federation, namespace, bundle))
+        pool = federation.spec.supernodes.pools[position]
+        manifests.append(_bundle(federation, pool, namespace, bundle))
     manifests += site_policies(federation, position, facts, releases)[:1]
     if federation.spec.supernode_auth.enabled:
         manifests += agent_objects(federation, position, facts)
@@ -361,9 +363,9 @@ def _namespace(name: str) -> Object:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
 
 
-def _bundle(federation: Federation, namespace: str, bundle: str) -> Object:
+def _bundle(federation: Federation, pool: Pool, namespace: str, bundle: str) -> Object:
     metadata = {
-        "name": Part.BUNDLE.object_name(federation.name),
+        "name": site_authority_name(federation.name, pool.name),
         "namespace": namespace,
         "labels": trust_labels(federation.name),
     }

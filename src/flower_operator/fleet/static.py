@@ -6,8 +6,8 @@ from ..api.problems import InvalidFederation, Problem
 from ..api.types import Federation
 from ..render import Facts, Plan, render
 from ..render.facts import Numbers
+from ..render.secrets import site_authority_name
 from ..status.outline import Exposure, Outline, outline_of
-from ..trust.layout import Part
 from .addon import Route, addon_objects
 from .partitions import allocate, total
 from .route import SERVICE, route_of
@@ -54,10 +54,10 @@ def _route(exposure: Exposure) -> Route:
 def _notices(federation: Federation, outline: Outline, bundle: str | None) -> list[str]:
     notices = []
     if outline.secure and bundle is None:
-        name = Part.BUNDLE.object_name(federation.name)
+        names = [site_authority_name(federation.name, pool.name) for pool in outline.placed]
         notices.append(
-            f"ConfigMap {name} of other clusters is left out: the operator puts it in when it has "
-            "made the CA; --ca FILE does so now"
+            f"ConfigMap {', '.join(names)} of other clusters is left out: the operator puts it in "
+            "when it has made the CA; --ca FILE does so now"
         )
     if outline.interconnected:
         notices.append(

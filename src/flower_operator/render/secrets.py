@@ -3,6 +3,7 @@
 from typing import Any
 
 from ..api.problems import Problem
+from ..api.rules import pool_name
 from ..api.types import Federation
 from ..flower.commands import ServerCertificate
 from ..flower.dialects import Dialect
@@ -146,6 +147,15 @@ def authority_name(federation: Federation) -> str:
 
 def authority_volume(federation: Federation) -> Object:
     return {"name": "flower-ca", "configMap": {"name": authority_name(federation)}}
+
+
+def site_authority_name(federation: str, pool: str) -> str:
+    """Of the CA's certificates on another cluster, which may be the hub itself."""
+    return f"{pool_name(federation, pool)}-ca"
+
+
+def site_authority_volume(federation: str, pool: str) -> Object:
+    return {"name": "flower-ca", "configMap": {"name": site_authority_name(federation, pool)}}
 
 
 def superexec_secret_volume(federation: str) -> Object:

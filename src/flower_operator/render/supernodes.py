@@ -325,7 +325,9 @@ def _volumes(
     if config.files:
         volumes.append(node_config.volume(name))
     if not federation.spec.insecure:
-        volumes.append(secrets.authority_volume(federation))
+        here = secrets.authority_volume(federation)
+        there = secrets.site_authority_volume(federation.name, pool.name)
+        volumes.append(there if facts.site else here)
         if _certificate(federation, releases, facts):
             volumes.append(secrets.supernode_certificate_volume(federation.name))
         if _secret(federation, releases.supernode_dialect, facts):
