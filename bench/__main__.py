@@ -1,8 +1,9 @@
 """`make bench`: what the figures in the docs are, measured on this machine."""
 
-from . import local, operator, rendering, startup
+from . import fleet, local, operator, rendering, startup
 
 rendering.main()
 startup.main()
 local.main()
 operator.main()
+fleet.main()
