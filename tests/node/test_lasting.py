@@ -1,9 +1,8 @@
 """Runs that outlive their SuperLink: a claim keeps what it knows."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from flower_operator.flower.releases import Release
 from tests.cluster.federations import Namespace
@@ -22,34 +21,50 @@ PERSISTENCE = {"size": "1Gi", "storageClassName": STORAGE_CLASS}
 
 def lasting(node: Node, release: Release, *, secure: bool = True, **superlink: Any) -> Document:
     node.add_volume(STORAGE_CLASS)
-    name = f"fed-1-{release.minor}"
+    name = f"fed-1-{release.minor}-{'secure' if secure else 'plain'}"
     document = federation(name, str(release), "process", persistence=PERSISTENCE, **superlink)
     document["spec"]["insecure"] = not secure
     return document
 
 
-def test_a_run_outlives_the_superlink_s_container(
+def test_runs_outlive_the_superlink_of_an_old_release(
     node: Node, namespace: Namespace, tmp_path: Path
 ) -> None:
-    # Too old to have TLS to ServerApps in another pod.
+    """Its container, and its pod where that release could have ServerApps in another one: it has no
+    TLS to them. Both at once, for they mostly wait."""
     release = RELEASES[0]
-    flight = Flight(namespace, tmp_path, {release: lasting(node, release)}, pause=20.0)
+    documents = [lasting(node, release), lasting(node, release, secure=False)]
+
+    def fly(document: Document) -> Flight:
+        folder = tmp_path / document["metadata"]["name"]
+        folder.mkdir()
+        return Flight(namespace, folder, {release: document}, pause=15.0)
+
+    with ThreadPoolExecutor() as pool:
+        secure, plain = pool.map(fly, documents)
+        ended, lost = pool.submit(end_container, secure), pool.submit(lose_superlink, plain)
+        ended.result()
+        lost.result()
+    for flight in (secure, plain):
+        flight.wait_until(COMPLETED)
+        flight.wait_until_ready()
+
+
+def end_container(flight: Flight) -> None:
+    """Of the SuperLink, while SuperNodes train; its pod stays."""
     [name] = flight.apps
     flight.wait_until_training(name)
+    namespace = flight.namespace
     end = ["exec", "--namespace", namespace.name, f"{name}-superlink-0", "--container", "superlink"]
     namespace.cluster.kubectl(*end, "--", "python", "-c", "import os; os.kill(1, 15)")
     wait_until_restarted(namespace, f"{name}-superlink-0")
-    flight.wait_until(COMPLETED)
 
 
-@pytest.mark.parametrize(
-    ("release", "secure", "executor"),
-    [(RELEASES[0], False, "subprocess"), (RELEASES[-1], True, "kubernetes")],
-)
-def test_a_run_outlives_the_superlink_s_pod(
-    node: Node, namespace: Namespace, tmp_path: Path, release: Release, secure: bool, executor: str
+def test_a_run_outlives_the_superlink_s_pod_with_tasks_in_pods_of_their_own(
+    node: Node, namespace: Namespace, tmp_path: Path
 ) -> None:
-    document = lasting(node, release, secure=secure, executor=executor)
+    release = RELEASES[-1]
+    document = lasting(node, release, executor="kubernetes")
     flight = Flight(namespace, tmp_path, {release: document}, pause=20.0)
     lose_superlink(flight)
     flight.wait_until(COMPLETED)
