@@ -145,3 +145,44 @@ def test_without_a_placement_it_waits(fleet: Hub, namespace: Namespace) -> None:
     namespace.wait_for_condition("fed", "Ready", "False", "NoClusters")
     select(namespace)
     namespace.wait_until_ready("fed")
+
+
+def test_a_new_ca_is_trusted_elsewhere_while_the_old_one_serves(
+    fleet: Hub, namespace: Namespace
+) -> None:
+    select(namespace)
+    namespace.apply(fleet_manifest(insecure=False))
+    namespace.wait_until_ready("fed")
+    before = authorities(fleet, namespace)
+    assert all(before)
+    # The operator takes a CA whose key is gone for lost, and makes another one.
+    path = f"/api/v1/namespaces/{namespace.name}/secrets/fed-ca-key"
+    assert fleet.plane.request("DELETE", path)[0] == 200
+    wait_until(
+        lambda: all(each != before[0] for each in authorities(fleet, namespace)),
+        lambda: f"pods do not trust the new CA: {authorities(fleet, namespace)}",
+    )
+    path = f"/api/v1/namespaces/{namespace.name}/configmaps/fed-supernode-edge-ca"
+    for cluster in fleet.clusters.values():
+        trusted = cluster.plane.request("GET", path)[1]["data"]["ca.crt"]
+        assert trusted.count("BEGIN CERTIFICATE") == 2
+    # Before that it says that not every client has it.
+    words = "the new CA is published"
+    wait_until(
+        lambda: words in condition(namespace.federation("fed"), "Ready")["message"],
+        lambda: f"no word of it: {condition(namespace.federation('fed'), 'Ready')}",
+    )
+
+
+def authorities(fleet: Hub, namespace: Namespace) -> list[str]:
+    """The CA that pods on each cluster are started with, as the hub is told."""
+    addon = place_of(namespace.name, "fed", "edge").addon
+    return [
+        value["fieldValue"]["string"]
+        for cluster in fleet.clusters
+        for work in listed(fleet.plane, WORK, cluster)
+        if addon in work["metadata"]["name"]
+        for each in work["status"]["resourceStatus"]["manifests"]
+        for value in each["statusFeedback"].get("values", [])
+        if value["name"] == "authority"
+    ]

@@ -349,3 +349,10 @@ def test_over_skupper_clusters_link_and_supernodes_go_to_its_router() -> None:
     assert to_router == {
         "to": [{"podSelector": {"matchLabels": {"skupper.io/component": "router"}}}]
     }
+
+
+def test_a_cluster_is_settled_when_all_its_pods_are_of_its_last_generation() -> None:
+    told = {"ready": 2, "desired": 2, "updated": 2, "generation": 3, "observed": 3}
+    assert Work("c", "x", told).settled
+    assert not any(Work("c", "x", told | {name: 1}).settled for name in told)
+    assert Work("c", "x", {}).settled  # nothing runs there, and nothing has to be waited for

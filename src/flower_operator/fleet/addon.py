@@ -12,6 +12,7 @@ from typing import Any
 
 from ..api.rules import superexec_name
 from ..api.types import Federation, Pool, Rollout
+from ..render import secrets
 from ..render.agent import KEYS, REPORT, agent_objects, report_name
 from ..render.facts import Facts, Numbers, Site
 from ..render.metadata import COMPONENT, MANAGER, POOL, PREFIX, namespace_of, trust_labels
@@ -22,7 +23,7 @@ from ..render.secrets import site_authority_name
 from ..render.skupper import Grant, linking_objects
 from ..render.supernodes import pool_objects, site_service, superexec_objects
 from ..trust.layout import BUNDLE_FILE
-from .observed import PARTITIONS
+from .observed import AUTHORITY, DESIRED, GENERATION, OBSERVED, PARTITIONS, READY, UPDATED
 from .partitions import ranges
 from .resources import (
     ADDON,
@@ -301,10 +302,22 @@ _ROLLED_OUT = {
         "object.status.numberAvailable == object.status.desiredNumberScheduled"
     ),
 }
-READY, DESIRED = "ready", "desired"
 _COUNTS = {
-    "StatefulSet": {READY: ".status.readyReplicas", DESIRED: ".status.replicas"},
-    "DaemonSet": {READY: ".status.numberReady", DESIRED: ".status.desiredNumberScheduled"},
+    "StatefulSet": {
+        READY: ".status.readyReplicas",
+        DESIRED: ".status.replicas",
+        UPDATED: ".status.updatedReplicas",
+    },
+    "DaemonSet": {
+        READY: ".status.numberReady",
+        DESIRED: ".status.desiredNumberScheduled",
+        UPDATED: ".status.updatedNumberScheduled",
+    },
+}
+_OF_ALL_KINDS = {
+    GENERATION: ".metadata.generation",
+    OBSERVED: ".status.observedGeneration",
+    AUTHORITY: ".spec.template.metadata.annotations." + secrets.AUTHORITY.replace(".", r"\."),
 }
 
 
@@ -319,7 +332,8 @@ def _progress(workload: Object) -> Object:
 
 def _feedback(workload: Object) -> Object:
     """What the hub is told of a workload on another cluster."""
-    paths = [{"name": name, "path": path} for name, path in _COUNTS[workload["kind"]].items()]
+    told = _COUNTS[workload["kind"]] | _OF_ALL_KINDS
+    paths = [{"name": name, "path": path} for name, path in told.items()]
     return {
         "resourceIdentifier": {
             "group": "apps",

@@ -4,8 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from ..api.types import ClusterStatus
-from .addon import DESIRED, READY
-from .observed import Addon, Cluster, Work
+from .observed import DESIRED, READY, Addon, Cluster, Work
 from .partitions import ranges
 
 

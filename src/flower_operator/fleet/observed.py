@@ -12,6 +12,9 @@ Struct = msgspec.Struct
 PLACEMENT = "cluster.open-cluster-management.io/placement"
 ADDON_NAME = "open-cluster-management.io/addon-name"
 PARTITIONS = f"{PREFIX}/partitions"
+# What is told of a pool's workload on another cluster.
+READY, DESIRED, UPDATED = "ready", "desired", "updated"
+GENERATION, OBSERVED, AUTHORITY = "generation", "observed", "authority"
 AVAILABLE = "ManagedClusterConditionAvailable"
 
 
@@ -132,6 +135,15 @@ class Work(Struct):
     """Why something of it could not be applied there."""
     report: str | None = None
     """What it tells of keys, where it makes some."""
+    authority: str = ""
+    """The newest CA that its pods are given."""
+
+    @property
+    def settled(self) -> bool:
+        """Whether exactly the pods of its current generation run, and all are ready."""
+        told = self.numbers
+        counts = {told.get(each, 0) for each in (READY, DESIRED, UPDATED)}
+        return len(counts) == 1 and told.get(OBSERVED) == told.get(GENERATION)
 
 
 class _Summary(Struct):
@@ -201,15 +213,21 @@ def work_of(form: WorkForm) -> Work:
         for each in manifest.conditions or ()
         if each.type == "Applied" and each.status == "False" and not _is_early(each.message)
     )
-    reports = (
-        value.field_value.string
+    texts = {
+        value.name: value.field_value.string
         for manifest in form.status.resource_status.manifests or ()
         for value in manifest.status_feedback.values or ()
-        if value.name == REPORT
-    )
+        if value.field_value.string is not None
+    }
     metadata = form.metadata
-    addon = metadata.labels.get(ADDON_NAME, "")
-    return Work(metadata.namespace, addon, numbers, next(refusals, ""), next(reports, None))
+    return Work(
+        cluster=metadata.namespace,
+        addon=metadata.labels.get(ADDON_NAME, ""),
+        numbers=numbers,
+        refusal=next(refusals, ""),
+        report=texts.get(REPORT),
+        authority=texts.get(AUTHORITY, ""),
+    )
 
 
 def _is_early(message: str) -> bool:

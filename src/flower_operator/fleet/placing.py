@@ -15,12 +15,13 @@ from ..kube.errors import ApiError
 from ..render.facts import Facts, Numbers
 from ..render.releases import find_releases
 from ..render.skupper import Grant
+from ..status.observed import Metadata, Workload
 from .addon import Route, addon_objects, cluster_objects, place_of, variables_of
 from .decisions import APPLIED, Action, Apply, Remove, Wait, Wanted, decide
 from .hub import Hub, Identity
 from .keys import read_report
 from .membership import Membership, cluster_status, membership_of
-from .observed import ClusterForm, Object, cluster_of
+from .observed import DESIRED, READY, UPDATED, ClusterForm, Object, cluster_of
 from .partitions import Holder, Partitions, total
 from .resources import ADDON, MANAGED_CLUSTER, OWN
 
@@ -120,6 +121,23 @@ class Placing:
             for cluster, work in self._hub.works(place_of(*key, pool.name).addon).items()
             if work.report is not None and (keys := read_report(work.report)) is not None
         }
+
+    def workloads(self, key: Key, pools: Iterable[PlacedPool]) -> list[Workload]:
+        """Those of other clusters, as far as they tell; of one that is lost nobody knows."""
+        clusters = self._hub.clusters
+        return [
+            Workload(
+                metadata=Metadata(name=work.addon, namespace=cluster),
+                desired=work.numbers.get(DESIRED, 0),
+                created=work.numbers.get(UPDATED, 0),
+                ready=work.numbers.get(READY, 0),
+                settled=work.settled,
+                authority=work.authority,
+            )
+            for pool in pools
+            for cluster, work in self._hub.works(place_of(*key, pool.name).addon).items()
+            if cluster in clusters and clusters[cluster].available
+        ]
 
     async def care(
         self,

@@ -20,7 +20,7 @@ from ..render.agent import admitted_files
 from ..render.facts import Numbers
 from ..render.metadata import PREFIX
 from ..render.skupper import Grant
-from ..status.observed import Federation, Interconnection
+from ..status.observed import Federation, Interconnection, Workload
 from ..status.outline import Exposure, Outline
 from ..status.summary import Connected, Placed
 from ..trust.keys import Enrolment
@@ -93,6 +93,10 @@ class Placements:
             return look
         enrolled = await self._enrol(key, federation, pools, survey, connected.enrolment)
         return replace(look, enrolled=enrolled, enrolment=connected.enrolment)
+
+    def workloads(self, key: Key, outline: Outline) -> list[Workload]:
+        """Of other clusters: what trusts the SuperLink there."""
+        return self._placing.workloads(key, _pools(outline)) if self._placing else []
 
     async def _enrol(
         self,

@@ -189,7 +189,8 @@ class Reconciler:
         # One that is yet to answer may have runs.
         busy = bool(connected.busy or (connected.untold and superlink and superlink.ready))
         connected = replace(connected, busy=busy)
-        trusted = await self._keeper.care(federation, outline, workloads.values(), busy)
+        every = [*workloads.values(), *self._placements.workloads(key, outline)]
+        trusted = await self._keeper.care(federation, outline, every, busy)
         if not outline.authenticated:
             return trusted
         pods = self._caches.pods.group(key)
