@@ -116,10 +116,7 @@ def test_a_federation_that_goes_takes_everything_with_it(fleet: Hub, namespace: 
     namespace.apply(fleet_manifest(pools=[pool], **process))
     namespace.wait_until_ready("fed")
     superexec = "statefulset.apps/fed-superexec-edge"
-    wait_until(
-        lambda: all(superexec in found for found in left_on_clusters(fleet, namespace)),
-        lambda: f"no SuperExec: {left_on_clusters(fleet, namespace)}",
-    )
+    assert all(superexec in found for found in left_on_clusters(fleet, namespace))
     assert left_on_hub(fleet, namespace)
     namespace.delete("fed")
     wait_for(

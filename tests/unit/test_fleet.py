@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 
 from flower_operator.api.manifest import parse
 from flower_operator.api.problems import InvalidFederation
+from flower_operator.api.types import ClusterStatus
 from flower_operator.fleet.addon import Route, addon_objects, cluster_objects, place_of
 from flower_operator.fleet.decisions import APPLIED, Apply, Remove, Wait, Wanted, decide
 from flower_operator.fleet.hub import Identity
 from flower_operator.fleet.membership import cluster_status, membership_of
-from flower_operator.fleet.observed import Addon, Cluster, Object, Work
+from flower_operator.fleet.observed import Addon, Cluster, Object, Work, WorkSet
 from flower_operator.fleet.partitions import (
     Partitions,
     allocate,
@@ -30,7 +31,8 @@ from flower_operator.render.facts import Numbers
 from flower_operator.render.releases import find_releases
 from flower_operator.render.skupper import Grant
 from flower_operator.status.observed import Metadata
-from flower_operator.status.outline import Exposure
+from flower_operator.status.outline import Exposure, PoolOutline
+from flower_operator.status.summary import Placed
 from tests.unit.federations import Document, document, find
 
 ROUTE = Route("192.0.2.7", 30092)
@@ -356,3 +358,14 @@ def test_a_cluster_is_settled_when_all_its_pods_are_of_its_last_generation() -> 
     assert Work("c", "x", told).settled
     assert not any(Work("c", "x", told | {name: 1}).settled for name in told)
     assert Work("c", "x", {}).settled  # nothing runs there, and nothing has to be waited for
+
+
+def test_a_pool_is_not_complete_before_its_clientapps_can_run() -> None:
+    metadata = Metadata(name="set")
+    assert WorkSet(metadata, 2, 2, True).complete
+    others = ((2, 1, True), (2, 2, False), (0, 0, True))
+    assert not any(WorkSet(metadata, *each).complete for each in others)
+    pool = PoolOutline("edge", "w", "StatefulSet", 1, "1.41.0", False)
+    well = ClusterStatus(name="paris", desired=1, ready=1, addon="Available")
+    assert Placed(pool, (well,)).state is None
+    assert Placed(pool, (well,), apps_missing="not yet").state == ("Placing", "pool edge: not yet")

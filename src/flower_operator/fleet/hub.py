@@ -9,7 +9,7 @@ from ..kube.client import Client
 from ..render.metadata import COMPONENT, MANAGER
 from . import observed
 from .addon import ADDON_PREFIX, FEDERATION, NAMESPACE
-from .observed import Addon, Cluster, Decision, Object, Work
+from .observed import Addon, Cluster, Decision, Object, Work, WorkSet
 from .resources import ADDON, MANAGED_CLUSTER, OWN, PLACEMENT_DECISION, WORK, WORK_SET
 
 OURS = {"labelSelector": f"app.kubernetes.io/managed-by={MANAGER},{COMPONENT}=fleet"}
@@ -117,6 +117,10 @@ class Hub:
         """By cluster."""
         found = self._objects[ADDON.kind].group(key)
         return {each.metadata.namespace: each for each in found if each.metadata.name == addon}
+
+    def work_set(self, namespace: str, name: str) -> WorkSet | None:
+        found: WorkSet | None = self._objects[WORK_SET.kind].get((namespace, name))
+        return found
 
     def put(self, kind: str, answer: bytes) -> Object:
         """Take over the answer to a write of ours; its writer knows of it and is not told."""

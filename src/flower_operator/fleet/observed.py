@@ -149,11 +149,10 @@ class Work(Struct):
 class _Summary(Struct):
     total: int = 0
     available: int = 0
-    degraded: int = 0
     progressing: int = 0
 
 
-class _WorkSetStatus(Struct):
+class _WorkSetStatus(_Conditions):
     summary: _Summary = msgspec.field(default_factory=_Summary)
 
 
@@ -163,8 +162,16 @@ class WorkSetForm(Struct):
 
 
 class WorkSet(Object):
-    total: int
-    available: int
+    """The SuperExecs of a pool's ClientApps, by the number of clusters."""
+
+    wanted: int
+    done: int
+    rolled_out: bool
+    """Whether all were given the newest."""
+
+    @property
+    def complete(self) -> bool:
+        return self.rolled_out and self.done == self.wanted > 0
 
 
 def decision_of(form: DecisionForm) -> Decision:
@@ -196,8 +203,10 @@ def addon_of(form: AddonForm) -> Addon:
 
 
 def work_set_of(form: WorkSetForm) -> WorkSet:
-    summary = form.status.summary
-    return WorkSet(unversioned(form.metadata), summary.total, summary.available)
+    summary, found = form.status.summary, form.status.find("PlacementRolledOut")
+    rolled_out = found is not None and found.status == "True"
+    done = max(summary.available - summary.progressing, 0)
+    return WorkSet(unversioned(form.metadata), summary.total, done, rolled_out)
 
 
 def work_of(form: WorkForm) -> Work:

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from ..api.rules import superexec_name
 from ..api.types import ClusterStatus, Federation
 from ..kube.applied import digest, mark, marked
 from ..kube.cache import Key
@@ -225,6 +226,13 @@ class Placing:
             )
             for name in (membership.members if membership else ())
         ]
+
+    def apps_missing(self, key: Key, pool: PlacedPool) -> str:
+        """What is said of ClientApps' SuperExecs that are not all there yet."""
+        found = self._hub.work_set(key[0], superexec_name(key[1], pool.name))
+        if found is None or found.complete:
+            return ""
+        return f"SuperExecs of ClientApps are ready on {found.done} of {found.wanted} clusters"
 
     async def _is_just_lost(self, action: Action) -> bool:
         """Whether a cluster is to lose its addon that is only lost itself: that it is not selected

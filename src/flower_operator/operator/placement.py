@@ -167,7 +167,8 @@ class Placements:
                 key, known, look.survey, look.partitions, look.connected
             )
             waiting = None if clusters else _nowhere(known, look.survey)
-            placed.append(Placed(pool, tuple(clusters), waiting))
+            missing_apps = self._placing.apps_missing(key, known)
+            placed.append(Placed(pool, tuple(clusters), waiting, missing_apps))
         return placed, outcome
 
     def _route(self, key: Key, outline: Outline, exposure: Exposure) -> Route | tuple[str, str]:

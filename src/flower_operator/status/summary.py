@@ -60,6 +60,8 @@ class Placed:
     clusters: tuple[ClusterStatus, ...] = ()
     waiting: tuple[str, str] | None = None
     """Why it is on none yet, as reason and message."""
+    apps_missing: str = ""
+    """What there is to say of ClientApps, where they are in pods of their own."""
 
     @property
     def title(self) -> str:
@@ -93,7 +95,8 @@ class Placed:
             return self.waiting or (self.faults[0].reason, self.faults[0].message)
         unready = [each for each in self.clusters if each.ready < each.desired or not each.desired]
         if not unready:
-            return None
+            missing = self.apps_missing
+            return ("Placing", f"{self.title}: {missing}") if missing else None
         return "Placing", (
             f"{self.title}: {self.ready} of {self.desired} ready; "
             f"{len(self.clusters) - len(unready)} of {len(self.clusters)} clusters are complete, "
