@@ -194,7 +194,7 @@ class Supervisor:
         """When the SuperLink was asked about keys, and what it said."""
         self.left: dict[str, float] = {}
         """When SuperNodes went, by key."""
-        self.registers = False
+        self.registers = True
         """Whether keys are registered here: else they are good, or nobody here knows."""
         self._managed: dict[str, Managed] = {}
         self._status = Status(started=time.time())
