@@ -1,7 +1,7 @@
 """Puts pools on the clusters that their Placements select, and takes them off again."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -68,6 +68,22 @@ class Survey:
             for cluster in membership.leaving:
                 wanted[pool.name, cluster] = len(held.get((pool.name, cluster), ()))
         return wanted
+
+
+@dataclass(frozen=True)
+class Order:
+    """What of a Federation is to be placed."""
+
+    parse: Callable[[], Federation]
+    """Called where anything has changed."""
+    version: tuple[Any, ...]
+    """What rendering depends on beside what follows."""
+    facts: Facts
+    route: Route
+    bundle: str | None
+    """The CA's certificates, where there is TLS."""
+    grant: Grant | None
+    """What lets clusters link, where Skupper leads them."""
 
 
 @dataclass
@@ -143,29 +159,17 @@ class Placing:
     async def care(
         self,
         key: Key,
-        federation: Federation,
-        version: tuple[Any, ...],
-        facts: Facts,
-        route: Route,
-        bundle: str | None,
-        grant: Grant | None,
-        survey: Survey,
+        order: Order,
         pools: Sequence[PlacedPool],
+        survey: Survey,
         partitions: Partitions,
         further: Mapping[Holder, dict[str, str]],
         *,
         hold: bool,
     ) -> Outcome:
-        """Make everything so. `version`: what rendering depends on beside what follows; `further`:
-        variables of one cluster alone."""
-        version = (*version, route, bundle, grant, total(partitions))
-        rendered = self._rendered.get(key)
-        if rendered is None or rendered.version != version:
-            numbers = Numbers((), str(total(partitions)))
-            facts = replace(facts, numbers=numbers)
-            shared = _shared(federation, facts, route, bundle, grant, pools)
-            every = {pool.name: variables_of(federation, pool.position, route) for pool in pools}
-            rendered = self._rendered[key] = _Rendered(version, shared, every)
+        """Make everything so. `further`: variables of one cluster alone; `hold`: what is shared and
+        is there already stays as it is."""
+        rendered = self._render(key, order, pools, total(partitions))
         wanted = dict(rendered.wanted)
         for pool in pools:
             place = place_of(*key, pool.name)
@@ -182,6 +186,24 @@ class Placing:
             if not (hold and _changes(each, shared)) and not await self._is_just_lost(each)
         ]
         return await self._act(key, actions)
+
+    def _render(
+        self, key: Key, order: Order, pools: Sequence[PlacedPool], partitions: int
+    ) -> _Rendered:
+        version = (*order.version, order.route, order.bundle, order.grant, partitions)
+        known = self._rendered.get(key)
+        if known and known.version == version:
+            return known
+        federation, route = order.parse(), order.route
+        facts = replace(order.facts, numbers=Numbers((), str(partitions)))
+        releases, objects = find_releases(federation), []
+        for pool in pools:
+            objects += addon_objects(
+                federation, pool.position, facts, releases, route, order.bundle, order.grant
+            )
+        variables = {pool.name: variables_of(federation, pool.position, route) for pool in pools}
+        rendered = self._rendered[key] = _Rendered(version, _wanted(objects), variables)
+        return rendered
 
     async def leave(self, key: Key) -> bool:
         """Take everything off; whether all that can be is gone. A cluster that is lost takes its
@@ -305,22 +327,6 @@ class Placing:
             body = marked(action.wanted.body, APPLIED, note)
             body = {**body, "metadata": {**body["metadata"], "uid": counted.uid}}
             self._hub.put(kind, await self._client.apply(OWN[kind], body))
-
-
-def _shared(
-    federation: Federation,
-    facts: Facts,
-    route: Route,
-    bundle: str | None,
-    grant: Grant | None,
-    pools: Sequence[PlacedPool],
-) -> dict[Identity, Wanted]:
-    releases = find_releases(federation)
-    objects = []
-    for pool in pools:
-        at = pool.position
-        objects += addon_objects(federation, at, facts, releases, route, bundle, grant)
-    return _wanted(objects)
 
 
 def _wanted(objects: Iterable[Mapping[str, Any]]) -> dict[Identity, Wanted]:

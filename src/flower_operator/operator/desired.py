@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from ..api import types
 from ..api.crd import PLURAL
 from ..api.manifest import parse_stored
 from ..api.types import GROUP, KIND, VERSION
@@ -98,17 +99,22 @@ def owner_of(federation: Federation) -> Owner:
     return Owner(FEDERATION.api_version, FEDERATION.kind, metadata.name, metadata.uid)
 
 
+def parsed_of(federation: Federation) -> types.Federation:
+    """With all of its metadata that rendering depends on. Raises InvalidFederation."""
+    metadata = federation.metadata
+    restarted = {RESTARTED_AT: at} if (at := metadata.annotations.get(RESTARTED_AT)) else {}
+    return parse_stored(
+        {"name": metadata.name, "namespace": metadata.namespace, "annotations": restarted},
+        msgspec.json.decode(federation.spec),
+    )
+
+
 def desired_of(
     federation: Federation, facts: Facts = NO_FACTS
 ) -> tuple[Desired, dict[Identity, dict[str, Any]]]:
     """What there should be, and the objects themselves. Raises InvalidFederation."""
-    metadata = federation.metadata
-    facts = replace(facts, namespace=metadata.namespace)
-    restarted = {RESTARTED_AT: at} if (at := metadata.annotations.get(RESTARTED_AT)) else {}
-    parsed = parse_stored(
-        {"name": metadata.name, "namespace": metadata.namespace, "annotations": restarted},
-        msgspec.json.decode(federation.spec),
-    )
+    facts = replace(facts, namespace=federation.metadata.namespace)
+    parsed = parsed_of(federation)
     plan = render(parsed, facts)
     owner = owner_of(federation)
     children = [owned(each, owner) for each in plan.objects]

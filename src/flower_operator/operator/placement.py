@@ -1,17 +1,14 @@
 """Federations with pools on other clusters: what of them is the hub's."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
-import msgspec
-
-from ..api import types
-from ..api.manifest import parse_stored
 from ..fleet.addon import Route
 from ..fleet.hub import Hub
 from ..fleet.keys import NOBODY, Enrolled, admitted, enrol, read_record, write_record
 from ..fleet.partitions import Holder, Partitions, allocate, read, total, write
-from ..fleet.placing import Outcome, PlacedPool, Placing, Survey
+from ..fleet.placing import Order, Outcome, PlacedPool, Placing, Survey
 from ..fleet.resources import CLUSTER_GROUP
 from ..fleet.route import route_of
 from ..kube.client import Client
@@ -25,7 +22,7 @@ from ..status.outline import Exposure, Outline
 from ..status.summary import Connected, Placed
 from ..trust.keys import Enrolment
 from .caches import Caches, Key
-from .desired import FEDERATION
+from .desired import FEDERATION, parsed_of
 from .ledger import Ledger
 
 FINALIZER = f"{PREFIX}/fleet"
@@ -140,22 +137,10 @@ class Placements:
         if isinstance(route, tuple):
             return [Placed(pool, waiting=route) for pool in outline.placed], Outcome()
         pools = _pools(outline)
-        parsed = parse_stored(
-            {"name": key[1], "namespace": key[0]}, msgspec.json.decode(federation.spec)
-        )
+        order = Order(partial(parsed_of, federation), version, facts, route, bundle, grant)
+        further = _admitted(outline, look) if outline.authenticated else {}
         outcome = await self._placing.care(
-            key,
-            parsed,
-            version,
-            facts,
-            route,
-            bundle,
-            grant,
-            look.survey,
-            pools,
-            look.partitions,
-            _admitted(parsed, look) if outline.authenticated else {},
-            hold=hold,
+            key, order, pools, look.survey, look.partitions, further, hold=hold
         )
         outcome.refused += [
             f"cluster {cluster} tells of a key that is another's: it is not let in with that"
@@ -221,8 +206,8 @@ def _pools(outline: Outline) -> list[PlacedPool]:
     ]
 
 
-def _admitted(federation: types.Federation, look: Look) -> dict[Holder, dict[str, str]]:
-    files = {pool.name: admitted_files(pool) for pool in federation.spec.supernodes.pools}
+def _admitted(outline: Outline, look: Look) -> dict[Holder, dict[str, str]]:
+    files = {pool.name: admitted_files(pool.size) for pool in outline.placed}
     return {
         holder: admitted(look.enrolled.current.get(holder, ()), look.enrolment, files[holder[0]])
         for holder in look.survey.members

@@ -43,11 +43,9 @@ def admitted_variable(at: int) -> str:
     return f"{ADMITTED_VARIABLE}_{at}" if at else ADMITTED_VARIABLE
 
 
-def admitted_files(pool: Pool) -> int:
-    """In how many parts the marks of admitted keys come."""
-    if pool.replicas is None:
-        return FILES_OF_NODES
-    return -(-pool.replicas // MARKS_A_VARIABLE)
+def admitted_files(replicas: int) -> int:
+    """In how many parts the marks of admitted keys come; 0 replicas: as many as there are nodes."""
+    return -(-replicas // MARKS_A_VARIABLE) if replicas else FILES_OF_NODES
 
 
 def agent_objects(federation: Federation, position: int, facts: Facts) -> list[Object]:
@@ -59,7 +57,10 @@ def agent_objects(federation: Federation, position: int, facts: Facts) -> list[O
         "namespace": namespace_of(federation, facts),
         "labels": agent_labels(federation, pool),
     }
-    marks = {str(at): f"{{{{{admitted_variable(at)}}}}}" for at in range(admitted_files(pool))}
+    marks = {
+        str(at): f"{{{{{admitted_variable(at)}}}}}"
+        for at in range(admitted_files(pool.replicas or 0))
+    }
     beside = pool_metadata(federation, pool, facts)
     report = beside | {"name": report_name(federation.name, pool.name)}
     told = beside | {"name": admitted_name(federation.name, pool.name)}
