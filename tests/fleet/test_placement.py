@@ -5,6 +5,8 @@ from typing import Any
 
 from flower_operator.fleet.addon import place_of
 from flower_operator.fleet.resources import ADDON, CONFIG, WORK
+from flower_operator.kube.resources import POD
+from flower_operator.render.metadata import RESTARTED_AT
 from tests.cluster.federations import Document, Namespace, condition, wait_until
 from tests.fleet.federations import (
     SECONDS,
@@ -53,6 +55,28 @@ def test_a_pool_runs_on_every_cluster_that_is_selected(fleet: Hub, namespace: Na
         name: (each["desired"], each["ready"], each["partitions"])
         for name, each in clusters_of(federation).items()
     } == {"north": (1, 1, "0"), "south": (1, 1, "1")}
+
+
+def test_a_restart_reaches_every_cluster(fleet: Hub, namespace: Namespace) -> None:
+    select(namespace)
+    document = fleet_manifest()
+    namespace.apply(document)
+    namespace.wait_until_ready("fed")
+    before = pod_uids(fleet, namespace)
+    document["metadata"]["annotations"] = {RESTARTED_AT: "2026-11-16T00:00:00Z"}
+    namespace.apply(document)
+    wait_until(
+        lambda: len(after := pod_uids(fleet, namespace)) == 2 and not after & before,
+        "pods are not restarted",
+    )
+
+
+def pod_uids(fleet: Hub, namespace: Namespace) -> set[str]:
+    return {
+        each["metadata"]["uid"]
+        for cluster in fleet.clusters.values()
+        for each in listed(cluster.plane, POD, namespace.name)
+    }
 
 
 def test_nothing_is_ever_run_without_its_partition(fleet: Hub, namespace: Namespace) -> None:
