@@ -404,7 +404,8 @@ def test_the_operator_of_a_hub_may_do_that_and_what_is_listed_for_fleets(
     with installed(plane, "addon.enable=true"):
         wait_for(lambda: own_rights(plane, "north"), "the binding has no effect", timeout=10)
         assert own_rights(plane, "north") == listed(MANAGER, METRICS, FLEET)
-        assert container(plane)["args"] == ["controller", "--fleet"]
+        image = container(plane)["image"]
+        assert container(plane)["args"] == ["controller", "--fleet", f"--agent-image={image}"]
 
 
 CLUSTERS = "cluster.open-cluster-management.io"
