@@ -7,12 +7,12 @@ import pytest
 
 from tests.cluster.conftest import install_crd, install_roles
 from tests.cluster.federations import Namespace
-from tests.fleet.federations import fleet_namespace
+from tests.fleet.federations import SHARED, fleet_namespace
 from tests.harness.control_plane import ControlPlane
 from tests.harness.open_cluster_management import Hub
 from tests.harness.operator_process import OperatorProcess
 
-CLUSTERS = {"north": {"tier": "edge"}, "south": {"tier": "core"}}
+CLUSTERS = {"north": {"tier": "edge", **SHARED}, "south": {"tier": "core", **SHARED}}
 
 
 @pytest.fixture(scope="session")

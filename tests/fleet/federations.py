@@ -17,6 +17,8 @@ from tests.harness.waiting import wait_for
 
 CLUSTER_API = "cluster.open-cluster-management.io"
 SECONDS = 60.0
+SHARED = {"shared": "yes"}
+"""The label of clusters that are there for all tests."""
 NODE_CONFIG = {
     "partition-id": "{partition}",
     "num-partitions": "{partitions}",
@@ -64,8 +66,10 @@ def bind(namespace: Namespace) -> None:
 
 
 def select(namespace: Namespace, name: str = "edge", **labels: str) -> None:
-    """A Placement; one that is there already is changed."""
-    predicate = {"requiredClusterSelector": {"labelSelector": {"matchLabels": labels}}}
+    """A Placement, of all clusters that tests share if nothing else is said; one that is there
+    already is changed."""
+    chosen = labels or SHARED
+    predicate = {"requiredClusterSelector": {"labelSelector": {"matchLabels": chosen}}}
     document = {
         "apiVersion": f"{CLUSTER_API}/v1beta1",
         "kind": "Placement",

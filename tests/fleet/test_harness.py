@@ -234,6 +234,7 @@ def guest(fleet: Hub) -> Iterator[ManagedCluster]:
     """A cluster that was there before it joined."""
     with ControlPlane(controllers=True, nodes=1) as plane:
         yield fleet.join("guest", plane, {"tier": "guest"})
+        del fleet.clusters["guest"]
 
 
 def test_a_cluster_is_lost_and_found_and_leaves_with_its_work(
