@@ -77,7 +77,8 @@ def test_a_run_outlives_the_superlink_s_pod_and_a_new_certificate(
     release = RELEASES[-1]
     document = lasting(node, release)
     with Enforcer(namespace.cluster):
-        flight = Flight(namespace, tmp_path, {release: document}, rounds=4, pause=20.0)
+        # Long enough for two SuperLinks to end and start while SuperNodes are at it.
+        flight = Flight(namespace, tmp_path, {release: document}, rounds=3, pause=30.0)
         pod, second = lose_superlink(flight)
 
         # One for one more name does not wait for the run here, and is served by another pod.
