@@ -8,6 +8,11 @@ from .addon import Route
 SERVICE = "spec.superlink.service"
 
 
+def linked_route(superlink: str, exposure: Exposure) -> Route:
+    """Over Skupper, whose Listeners have the name of the SuperLink's Service."""
+    return Route(superlink, exposure.port)
+
+
 def route_of(
     exposure: Exposure, addresses: Sequence[str], node_port: int | None
 ) -> Route | tuple[str, str]:

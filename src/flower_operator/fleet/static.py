@@ -10,7 +10,7 @@ from ..render.secrets import site_authority_name
 from ..status.outline import Exposure, Outline, outline_of
 from .addon import Route, addon_objects
 from .partitions import allocate, total
-from .route import SERVICE, route_of
+from .route import SERVICE, linked_route, route_of
 
 
 def render_fleet(federation: Federation, facts: Facts, bundle: str | None) -> Plan:
@@ -23,7 +23,7 @@ def render_fleet(federation: Federation, facts: Facts, bundle: str | None) -> Pl
     if outline.exposure is None:
         return plan
     if outline.interconnected:
-        route = Route(outline.superlink, outline.exposure.port)
+        route = linked_route(outline.superlink, outline.exposure)
     else:
         route = _route(outline.exposure)
     shared = [

@@ -10,7 +10,7 @@ from ..fleet.keys import NOBODY, Enrolled, admitted, enrol, read_record, write_r
 from ..fleet.partitions import Holder, Partitions, allocate, read, total, write
 from ..fleet.placing import Order, Outcome, PlacedPool, Placing, Survey
 from ..fleet.resources import CLUSTER_GROUP
-from ..fleet.route import route_of
+from ..fleet.route import linked_route, route_of
 from ..kube.client import Client
 from ..render import Facts
 from ..render.agent import admitted_files
@@ -157,8 +157,8 @@ class Placements:
         return placed, outcome
 
     def _route(self, key: Key, outline: Outline, exposure: Exposure) -> Route | tuple[str, str]:
-        if outline.interconnected:  # its Listeners have the name of the SuperLink's Service
-            return Route(outline.superlink, exposure.port)
+        if outline.interconnected:
+            return linked_route(outline.superlink, exposure)
         addresses = self._caches.addresses(key[0], outline.superlink)
         node_port = self._caches.node_port(key[0], outline.superlink, "fleet")
         return route_of(exposure, addresses, node_port)
