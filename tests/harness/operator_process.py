@@ -65,7 +65,7 @@ class OperatorProcess:
         """Start it again if it has ended because its Lease ran out, as a Deployment would."""
         if self._server.process.poll() is None:
             return
-        if "another replica leads now" not in self.output():
+        if "another replica may lead now" not in self.output():
             self._server.check_running()
         self._server = self._group.crash(self._server)
 

@@ -36,7 +36,7 @@ def caches(told: list[tuple[str, str]]) -> Caches:
         return None
 
     client = Client(Connection("http://127.0.0.1:1", None, nobody), "test")
-    caches = Caches(client, [], told.append)
+    caches = Caches(client, [], told.append, told.append)
     caches.put(FEDERATION.kind, answer(1))
     told.clear()
     return caches

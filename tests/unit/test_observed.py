@@ -20,9 +20,8 @@ from flower_operator.status.observed import (
     Workload,
     child_of,
     federation_of,
-    mishap_of,
-    refusal_of,
     service_of,
+    told_by,
 )
 from tests.unit.federations import Document
 from tests.unit.observations import observe, workload
@@ -239,14 +238,15 @@ def test_events_of_workloads_without_words_of_their_own_are_kept(kind: str) -> N
         "message": message,
     }
     form = msgspec.json.decode(msgspec.json.encode(answer), type=EventForm)
-    assert refusal_of(form) == Refusal("uid-x", "x", message)
+    assert told_by(form) == Refusal("uid-x", "x", message)
 
 
 @pytest.mark.parametrize("kind", ["ReplicaSet", "Job", ""])
 def test_events_of_others_are_not(kind: str) -> None:
-    answer = {"involvedObject": {"kind": kind, "name": "x", "uid": "uid-x"}, "message": "no"}
+    about = {"kind": kind, "name": "x", "uid": "uid-x"}
+    answer = {"involvedObject": about, "reason": "FailedCreate", "message": "no"}
     form = msgspec.json.decode(msgspec.json.encode(answer), type=EventForm)
-    assert refusal_of(form) is None
+    assert told_by(form) is None
 
 
 def unmounted(count: int | None, pod: str = "fed-supernode-default-0") -> Mishap | None:
@@ -259,7 +259,9 @@ def unmounted(count: int | None, pod: str = "fed-supernode-default-0") -> Mishap
         "lastTimestamp": "2026-11-15T12:00:00Z",
     }
     form = msgspec.json.decode(msgspec.json.encode(answer), type=EventForm)
-    return mishap_of(form)
+    told = told_by(form)
+    assert not isinstance(told, Refusal)
+    return told
 
 
 def test_a_volume_that_was_missing_for_a_moment_is_no_mishap() -> None:

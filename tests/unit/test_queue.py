@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from flower_operator.operator.queue import FIRST_BACKOFF, LONGEST_BACKOFF, Queue
+from flower_operator.operator.queue import FIRST_BACKOFF, LONGEST_BACKOFF, NEWS_SECONDS, Queue
 from tests.unit.virtual_time import now, run
 
 
@@ -206,5 +206,36 @@ def test_what_is_gone_is_neither_tried_again_nor_held_against_a_namesake() -> No
         assert not await has_something(queue, 600)
         queue.add("a")
         assert await take_all(queue) == ["a"]
+
+    run(scenario())
+
+
+def test_news_come_together_unless_it_was_quiet_before() -> None:
+    async def scenario() -> None:
+        queue: Queue[str] = Queue()
+        queue.add_news("a")
+        assert await take_all(queue) == ["a"]
+        queue.add_news("a")
+        queue.done("a")
+        queue.add_news("a")
+        assert not await has_something(queue, within=NEWS_SECONDS / 2)
+        assert await has_something(queue, within=NEWS_SECONDS / 2)
+        assert await take_all(queue) == ["a"]
+        queue.done("a")
+        queue.add_news("a")
+        queue.add("a")
+        assert await take_all(queue) == ["a"]
+
+    run(scenario())
+
+
+def test_whoever_looks_at_a_key_says_when_to_look_again() -> None:
+    async def scenario() -> None:
+        queue: Queue[str] = Queue()
+        queue.add_after("a", 5)
+        queue.add("a")
+        assert await take_all(queue) == ["a"]
+        queue.done("a")
+        assert not await has_something(queue, within=60)
 
     run(scenario())

@@ -86,7 +86,9 @@ def controller(
     try:
         asyncio.run(run(connection, options))
     except NotLeader:
-        raise click.ClickException("another replica leads now") from None
+        raise click.ClickException(
+            "the lease could not be kept: another replica may lead now"
+        ) from None
     except OSError as error:
         hint = "--metrics-bind-address and --health-probe-bind-address name other addresses"
         raise click.ClickException(f"{error}; {hint}") from None

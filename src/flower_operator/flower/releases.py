@@ -26,6 +26,7 @@ NEWEST = Release(1, 41)
 _VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?(?:[-+][\w.+-]+|\.?(?:dev|rc|a|b)\d*)?", re.ASCII)
 
 
+@lru_cache(maxsize=256)
 def parse_release(text: str) -> Release | None:
     """`1.25.0`, `1.25`, `1.25.0-py3.13-ubuntu24.04` and the like; None for other texts."""
     match = _VERSION.fullmatch(text)

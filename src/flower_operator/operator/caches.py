@@ -1,7 +1,7 @@
 """Everything that the operator follows, and whom a change concerns."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -32,8 +32,10 @@ _MANAGED, _COMPONENT = f"app.kubernetes.io/managed-by={MANAGER}", f"{PREFIX}/com
 FEDERATION_LABEL = f"{PREFIX}/federation"
 OURS = {"labelSelector": f"{_MANAGED},{_COMPONENT}!={TRUST}"}
 TRUSTED = {"labelSelector": f"{_MANAGED},{_COMPONENT}={TRUST}"}
-REFUSED = {"fieldSelector": "reason=FailedCreate"}
-NOT_MOUNTED = {"fieldSelector": "reason=FailedMount"}
+# The API server goes through all Events anew for each watch of them, so there is one. What comes
+# most often of warnings is told by the pods themselves.
+_OFTEN = ("BackOff", "FailedScheduling", "Unhealthy")
+WARNINGS = {"fieldSelector": ",".join(["type=Warning", *(f"reason!={each}" for each in _OFTEN)])}
 # Objects and pods change many times in a row; to look at them once for all is soon enough.
 CALM_SECONDS = 0.5
 
@@ -41,12 +43,18 @@ __all__ = ["Caches", "Key"]
 
 
 class Caches:
-    """`concerned` hears of each Federation that something has happened to."""
+    """`changed` hears of each Federation that is another now, `news` of each that something has
+    happened to."""
 
     def __init__(
-        self, client: Client, namespaces: Sequence[str], concerned: Callable[[Key], None]
+        self,
+        client: Client,
+        namespaces: Sequence[str],
+        changed: Callable[[Key], None],
+        news: Callable[[Key], None],
     ) -> None:
-        self._concerned = concerned
+        self._changed = changed
+        self._news = news
         self._ours = False
         self.federations: Cache[observed.FederationForm, Federation] = Cache(
             client,
@@ -67,27 +75,16 @@ class Caches:
             index=lambda pod: (pod.namespace, pod.federation),
             changed=self._pod_changed,
         )
-        self.refusals: Cache[observed.EventForm, Refusal] = Cache(
+        self._events: Cache[observed.EventForm, Refusal | Mishap] = Cache(
             client,
             EVENT,
             observed.EventForm,
-            observed.refusal_of,
+            observed.told_by,
             namespaces=namespaces,
-            select=REFUSED,
+            select=WARNINGS,
             calm=CALM_SECONDS,
-            index=lambda refusal: refusal.uid,
-            changed=self._refusal_changed,
-        )
-        self._mishaps: Cache[observed.EventForm, Mishap] = Cache(
-            client,
-            EVENT,
-            observed.EventForm,
-            observed.mishap_of,
-            namespaces=namespaces,
-            select=NOT_MOUNTED,
-            calm=CALM_SECONDS,
-            index=lambda mishap: mishap.namespace,
-            changed=self._mishap_changed,
+            index=_concerning,
+            changed=self._event_changed,
         )
         self._trust: dict[str, Cache[observed.TrustForm, Trust]] = {
             resource.kind: Cache(
@@ -173,12 +170,13 @@ class Caches:
 
     def refusal(self, uid: str) -> str | None:
         """The API server's latest words to a workload that wanted a pod."""
-        found = self.refusals.group(uid)
+        found = self._events.group(uid)
         return found[-1].message if found else None
 
     def mishaps(self, namespace: str, workloads: Iterable[Workload]) -> list[Mishap]:
         names = {workload.metadata.name for workload in workloads}
-        return [each for each in self._mishaps.group(namespace) if each.workloads & names]
+        found = self._events.group((namespace,))
+        return [each for each in found if isinstance(each, Mishap) and each.workloads & names]
 
     def addresses(self, namespace: str, service: str) -> tuple[str, ...]:
         """Where a Service says that it is reached from outside."""
@@ -218,16 +216,16 @@ class Caches:
 
     def _all(self) -> list[Cache[Any, Any]]:
         rest = [*self._trust.values(), *self._children.values()]
-        return [self.federations, self.pods, self.refusals, self._mishaps, *rest]
+        return [self.federations, self.pods, self._events, *rest]
 
     def _tell(self, key: Key) -> None:
         if not self._ours:
-            self._concerned(key)
+            self._news(key)
 
     def _federation_changed(self, key: Key, old: Federation | None, new: Federation | None) -> None:
         if self._ours and old and new and (old.metadata, old.spec) == (new.metadata, new.spec):
             return  # just the status that was written; anything else came in between
-        self._concerned(key)
+        self._changed(key)
 
     def _trust_changed(self, key: Key, old: Trust | None, new: Trust | None) -> None:
         """By label: what another controller made has no owner at first."""
@@ -244,13 +242,11 @@ class Caches:
         if pod := new or old:
             self._tell((key[0], pod.federation))
 
-    def _refusal_changed(self, key: Key, old: Refusal | None, new: Refusal | None) -> None:
-        if refusal := new or old:
-            self._workload_changed(key[0], refusal.workload)
-
-    def _mishap_changed(self, key: Key, old: Mishap | None, new: Mishap | None) -> None:
-        if mishap := new or old:
-            for name in mishap.workloads:
+    def _event_changed(
+        self, key: Key, old: Refusal | Mishap | None, new: Refusal | Mishap | None
+    ) -> None:
+        if event := new or old:
+            for name in event.workloads:
                 self._workload_changed(key[0], name)
 
     def _workload_changed(self, namespace: str, name: str) -> None:
@@ -262,6 +258,10 @@ class Caches:
 def _owner_uid(child: Existing) -> str | None:
     owner = child.metadata.owner
     return owner.uid if owner else None
+
+
+def _concerning(event: Refusal | Mishap) -> Hashable:
+    return event.uid if isinstance(event, Refusal) else (event.namespace,)
 
 
 def _federation(trust: Trust) -> Key:

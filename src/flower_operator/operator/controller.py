@@ -1,6 +1,7 @@
 """The controller: everything above wired together, for as long as the process lives."""
 
 import asyncio
+import gc
 import logging
 import secrets
 import signal
@@ -71,7 +72,9 @@ class Controller:
         async with AsyncExitStack() as stack:
             client = await self._client(stack, fenced=True)
             unfenced = await self._client(stack, fenced=False)
-            self._caches = Caches(client, self._options.namespaces, self._queue.add)
+            self._caches = Caches(
+                client, self._options.namespaces, self._queue.add, self._queue.add_news
+            )
             if self._options.health_address:
                 await stack.enter_async_context(
                     health_server(self._options.health_address, lambda: self._caches.synced)
@@ -122,7 +125,6 @@ class Controller:
             self._caches,
             self._connections,
             self._facts(groups),
-            lambda: len(self._queue) > 0,
             _now,
             hub,
         )
@@ -208,6 +210,9 @@ async def _end(tasks: Iterable[asyncio.Task[Any]]) -> None:
 
 async def run(connection: Connection, options: Options) -> None:
     """The controller as a process: a signal ends it."""
+    # Modules and models stay for good: not to be gone through whenever garbage is looked for.
+    gc.collect()
+    gc.freeze()
     stop = asyncio.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(name, stop.set)

@@ -8,6 +8,8 @@ Key = TypeVar("Key", bound=Hashable)
 
 FIRST_BACKOFF = 0.2
 LONGEST_BACKOFF = 60.0
+# What happens to the parts of something happens in bursts.
+NEWS_SECONDS = 1.0
 
 
 class Queue(Generic[Key]):
@@ -17,6 +19,8 @@ class Queue(Generic[Key]):
         self._waiting: dict[Key, None] = {}
         self._working: set[Key] = set()
         self._again: set[Key] = set()
+        self._news: set[Key] = set()
+        self._left: dict[Key, float] = {}
         self._timers: dict[Key, asyncio.TimerHandle] = {}
         self._failures: dict[Key, int] = {}
         self._wake = asyncio.Event()
@@ -30,6 +34,18 @@ class Queue(Generic[Key]):
         else:
             self._waiting[key] = None
             self._wake.set()
+
+    def add_news(self, key: Key) -> None:
+        """Add, but not just after it was looked at: more may come."""
+        if key in self._working:
+            self._news.add(key)
+            return
+        left = self._left.get(key)
+        seconds = NEWS_SECONDS - (asyncio.get_running_loop().time() - left) if left else 0.0
+        if seconds > 0:
+            self.add_after(key, seconds)
+        else:
+            self.add(key)
 
     def add_after(self, key: Key, seconds: float) -> None:
         """Add later, unless it is to come sooner anyway."""
@@ -48,6 +64,7 @@ class Queue(Generic[Key]):
         key = next(iter(self._waiting))
         del self._waiting[key]
         self._working.add(key)
+        self._cancel(key)  # whoever looks at it now will say when to look again
         return key
 
     def done(self, key: Key) -> None:
@@ -70,15 +87,24 @@ class Queue(Generic[Key]):
     def forget(self, key: Key) -> None:
         """It is gone for good."""
         self._failures.pop(key, None)
-        if timer := self._timers.pop(key, None):
-            timer.cancel()
+        self._left.pop(key, None)
+        self._cancel(key)
 
     def _due(self, key: Key) -> None:
         del self._timers[key]
         self.add(key)
 
+    def _cancel(self, key: Key) -> None:
+        if timer := self._timers.pop(key, None):
+            timer.cancel()
+
     def _leave(self, key: Key) -> None:
         self._working.discard(key)
-        if key in self._again:
-            self._again.discard(key)
+        self._left[key] = asyncio.get_running_loop().time()
+        again, news = key in self._again, key in self._news
+        self._again.discard(key)
+        self._news.discard(key)
+        if again:
             self.add(key)
+        elif news:
+            self.add_news(key)

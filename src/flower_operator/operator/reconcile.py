@@ -3,7 +3,8 @@
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from pydantic import ValidationError
@@ -34,6 +35,7 @@ from .given import Elsewhere
 from .keys import KeyKeeper
 from .maker import Maker
 from .placement import Look, Placements
+from .progress import Progress
 from .safe import Safe, TrustFault
 from .stranded import pods_of, start_again
 from .tasks import clear_away, left_over
@@ -45,7 +47,6 @@ log = logging.getLogger(__name__)
 
 # Other clusters tell when they are done; should one not, it is looked at again.
 LEAVING_SECONDS = 5.0
-LONGEST_POSTPONEMENT = timedelta(seconds=15)
 
 
 class Retry(Exception):
@@ -63,7 +64,6 @@ class Reconciler:
         caches: Caches,
         connections: Connections,
         facts: Facts,
-        busy: Callable[[], bool],
         clock: Callable[[], datetime],
         hub: Hub | None = None,
     ) -> None:
@@ -72,7 +72,6 @@ class Reconciler:
         self._connections = connections
         self._placements = Placements(client, caches, hub)
         self._facts = facts
-        self._busy = busy
         self._clock = clock
         safe, self._maker = Safe(client, caches), Maker()
         elsewhere = Elsewhere(client, caches, safe, self._maker)
@@ -81,7 +80,7 @@ class Reconciler:
         self._desired: dict[Key, Desired] = {}
         self._identities: dict[Key, Identities] = {}
         self._numbers: dict[Key, Numbers] = {}
-        self._postponed: dict[Key, datetime] = {}
+        self._progress: Progress[Key] = Progress()
 
     async def reconcile(self, key: Key, attempts: int) -> float | None:
         """Returns when to look again, if time alone may change something. May raise Retry."""
@@ -142,8 +141,9 @@ class Reconciler:
     async def _let_go(self, key: Key, federation: Federation | None) -> float | None:
         """What it was made of goes with it: the garbage collector sees to that, but not on other
         clusters."""
-        for known in (self._desired, self._identities, self._numbers, self._postponed):
+        for known in (self._desired, self._identities, self._numbers):
             known.pop(key, None)
+        self._progress.told(key)
         self._connections.forget(key)
         await self._clear_tasks(key, None)
         if federation and not await self._placements.leave(key, federation):
@@ -276,7 +276,7 @@ class Reconciler:
         )
         generation = federation.metadata.generation
         summary = summarize(upgrade.outline, observation, previous, generation, self._clock())
-        if wait := self._postponement(key, previous, summary.status, outcome):
+        if wait := self._postpone(key, previous, summary.status, outcome):
             return wait
         await self._patch(federation, previous, summary.status, outcome)
         if summary.superlink_available:
@@ -308,19 +308,15 @@ class Reconciler:
         await self._tell(federation, await start_again(self._client, stranded.pods))
         return stranded.again
 
-    def _postponement(
+    def _postpone(
         self, key: Key, previous: FederationStatus, status: FederationStatus, outcome: Outcome
     ) -> float:
-        """While others wait to be made, news of mere progress is put off: for how long yet."""
+        """For how many seconds news of mere progress are to wait for their turn."""
         urgent = outcome.transitions or not progress_only(previous.conditions, status.conditions)
-        if urgent or status == previous or not self._busy():
-            self._postponed.pop(key, None)
+        if urgent or status == previous:
+            self._progress.told(key)
             return 0.0
-        now = self._clock()
-        remaining = self._postponed.setdefault(key, now) + LONGEST_POSTPONEMENT - now
-        if remaining <= timedelta():
-            del self._postponed[key]
-        return max(remaining.total_seconds(), 0.0)
+        return self._progress.wait(key, self._clock())
 
     async def _patch(
         self,
@@ -373,7 +369,12 @@ class Reconciler:
 
 def read_status(federation: Federation) -> FederationStatus:
     """The status as it is; what another operator wrote there is not ours to read."""
+    return _parse_status(federation.status)
+
+
+@lru_cache(maxsize=64)  # it is asked for several times while a Federation is looked at
+def _parse_status(status: bytes) -> FederationStatus:
     try:
-        return FederationStatus.model_validate_json(federation.status)
+        return FederationStatus.model_validate_json(status)
     except ValidationError:
         return FederationStatus()

@@ -11,6 +11,7 @@ from .troubles import PodStatus, Trouble, running_since, seconds_of, troubles_of
 
 Struct = msgspec.Struct
 
+REVISION = "deployment.kubernetes.io/revision"
 # The kubelet waits up to 122 s before it tries to mount a volume again, and tells if it could not.
 MOUNT_SECONDS = 150.0
 
@@ -314,6 +315,7 @@ class _InvolvedObject(Struct):
 class EventForm(Struct, rename="camel"):
     metadata: _EventMetadata = msgspec.field(default_factory=_EventMetadata)
     involved_object: _InvolvedObject = msgspec.field(default_factory=_InvolvedObject)
+    reason: str = ""
     message: str = ""
     count: int | None = 1
     last_timestamp: str | None = None
@@ -325,6 +327,10 @@ class Refusal(Struct):
     uid: str
     workload: str
     message: str
+
+    @property
+    def workloads(self) -> set[str]:
+        return {self.workload}
 
 
 class TrustForm(Struct):
@@ -419,6 +425,7 @@ def trust_of(form: TrustForm) -> Trust:
 
 
 def deployment_of(form: WorkloadForm) -> Workload:
+    form.metadata.annotations.pop(REVISION, None)  # the controller's count is nobody's news
     return _replicated(form, form.status.available_replicas)
 
 
@@ -471,7 +478,17 @@ def pod_of(form: PodForm) -> Pod | None:
     )
 
 
-def refusal_of(form: EventForm) -> Refusal | None:
+def told_by(form: EventForm) -> Refusal | Mishap | None:
+    """What an Event says that nothing else does."""
+    match form.reason:
+        case "FailedCreate":
+            return _refusal_of(form)
+        case "FailedMount":
+            return _mishap_of(form)
+    return None
+
+
+def _refusal_of(form: EventForm) -> Refusal | None:
     """A Deployment tells it in its own status, these two only in Events."""
     about = form.involved_object
     if about.kind not in ("StatefulSet", "DaemonSet"):
@@ -479,7 +496,7 @@ def refusal_of(form: EventForm) -> Refusal | None:
     return Refusal(about.uid, about.name, form.message)
 
 
-def mishap_of(form: EventForm) -> Mishap | None:
+def _mishap_of(form: EventForm) -> Mishap | None:
     """Twice is nothing: a pod and what it mounts are often made at the same time."""
     if form.involved_object.kind != "Pod" or not form.last_timestamp or (form.count or 1) < 3:
         return None
