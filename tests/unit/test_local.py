@@ -374,9 +374,15 @@ def test_what_is_due_waits_for_runs_and_is_told_of(tmp_path: Path) -> None:
         "a new certificate",
         "a new SuperExec secret",
     ]
+    for part in ("ca", "ca-key"):
+        make_older(tmp_path / f"trust/fed-{part}", timedelta(days=7300))
     impatient = renew_trust(tmp_path, "fed", [], busy=True, max_wait=timedelta())
-    assert impatient.versions["fed-superlink-tls"] != first.versions["fed-superlink-tls"]
-    assert impatient.versions["fed-superexec"] != first.versions["fed-superexec"]
+    changed = {name for name, each in impatient.versions.items() if each != first.versions[name]}
+    assert changed == {"fed-superlink-tls"}, "a run outlives that, and no other restart"
+    chain = (tmp_path / "trust/fed-superlink-tls/tls.crt").read_text()
+    assert chain.count("BEGIN") == 2, "it is by a new CA, which the old one vouches for"
+    later = renew_trust(tmp_path, "fed", [])
+    assert all(later.versions[name] != first.versions[name] for name in first.versions)
 
 
 def test_keys_are_made_kept_and_retired(tmp_path: Path) -> None:

@@ -22,7 +22,6 @@ from flower_operator.trust.decisions import (
     LAST_CALL,
     LONGEST_DELAY,
     OVERLAP,
-    SECRET_LIFE,
     Decision,
     RolledOut,
     Step,
@@ -98,7 +97,7 @@ def test_the_certificates_are_what_clients_demand() -> None:
     assert certificate.not_valid_after_utc == START.replace(microsecond=0) + CERTIFICATE_LIFE
     constraints = authority.extensions.get_extension_for_class(x509.BasicConstraints)
     assert constraints.critical
-    assert (constraints.value.ca, constraints.value.path_length) == (True, 0)
+    assert (constraints.value.ca, constraints.value.path_length) == (True, 1)
     store = verification.Store([authority])
     for name in NAMES:
         address = x509.IPAddress(ip) if (ip := address_of(name)) else None
@@ -180,48 +179,24 @@ def test_other_names_wait_for_runs_and_not_for_ever() -> None:
     assert settled(stored, START + DAY, busy, replace(wanted, max_wait=DAY))[1] == ["NamesDiffer"]
 
 
-SECRET = make_secret(bytes(32), START).files
-SECRET_DUE = START.replace(microsecond=0) + SECRET_LIFE
-# What may wait for runs: since when it is due, until when it lasts, and who decides.
-LIVES = {
-    "CertificateDue": (certificate_of(FRESH).renewal, certificate_of(FRESH).urgency),
-    "AuthorityDue": (DUE, state_of(FRESH).authorities[0].urgency),
-    "SecretDue": (SECRET_DUE, SECRET_DUE + LONGEST_DELAY),
-}
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    st.sampled_from(sorted(LIVES)),
-    st.one_of(st.none(), st.integers(0, 24 * 400)),
-    st.floats(-0.2, 1.2),
-    st.booleans(),
-)
-def test_runs_put_off_what_is_due_for_so_long_and_no_longer(
-    reason: str, hours: int | None, part: float, busy: bool
+@settings(max_examples=40, deadline=None)
+@given(st.one_of(st.none(), st.integers(0, 24 * 400)), st.floats(-0.2, 1.2), st.booleans())
+def test_runs_put_off_a_certificate_for_so_long_and_no_longer(
+    hours: int | None, part: float, busy: bool
 ) -> None:
     """At once if no run is under way; if one is, after `max_wait`, and never later than without."""
     max_wait = None if hours is None else timedelta(hours=hours)
-    due, longest = LIVES[reason]
+    due, longest = certificate_of(FRESH).renewal, certificate_of(FRESH).urgency
     now = due + (longest - due) * part
-    if reason == "SecretDue":
-        decision = decide_secret(SECRET, now, busy=busy, max_wait=max_wait)
-    else:
-        wanted = Wanted(NAMES, max_wait=max_wait)
-        stored = replace(FRESH, server=server_at(now)) if reason == "AuthorityDue" else FRESH
-        decision = decide(state_of(stored), wanted, now, RolledOut(busy=busy))
+    wanted = Wanted(NAMES, max_wait=max_wait)
+    decision = decide(state_of(FRESH), wanted, now, RolledOut(busy=busy))
     latest = longest if max_wait is None else min(longest, due + max_wait)
-    assert (decision.reason == reason) == (now >= (latest if busy else due)), decision
+    renews = decision.reason == "CertificateDue"
+    assert renews == (now >= (latest if busy else due)), decision
     if busy and due <= now < latest:
         assert decision.reason == "WaitingForRuns"
         assert decision.again
         assert now < decision.again <= latest
-
-
-def server_at(now: datetime) -> Files:
-    """A certificate of the same CA that is new then."""
-    decision = decide(state_of(replace(FRESH, server={})), WANTED, START, RolledOut())
-    return perform(Task(decision, FRESH, "lab", "team", now)).files
 
 
 def clients(*trusting: State, serving: Stored | None = None, busy: bool = False) -> RolledOut:
@@ -232,23 +207,101 @@ def clients(*trusting: State, serving: Stored | None = None, busy: bool = False)
     )
 
 
-def test_a_new_authority_is_trusted_then_served_then_alone() -> None:
+def accepts(roots: str, server: Files, now: datetime) -> bool:
+    """Whether who trusts these CAs accepts what is served, by a library's account."""
+    trusted = x509.load_pem_x509_certificates(roots.encode())
+    own, *others = x509.load_pem_x509_certificates(server["tls.crt"].encode())
+    policy = verification.PolicyBuilder().store(verification.Store(trusted)).time(now)
+    try:
+        policy.build_server_verifier(x509.DNSName("localhost")).verify(own, others)
+    except verification.VerificationError:
+        return False
+    return True
+
+
+def test_a_new_authority_is_vouched_for_and_comes_with_the_next_certificate() -> None:
     old = state_of(FRESH)
     before, _, last = settled(FRESH, DUE - DAY, clients(old))
     assert last.again == DUE
-    stored, reasons, last = settled(before, DUE, clients(old, serving=before))
-    assert reasons == ["AuthorityDue", "BundleDiffers"]
-    both = state_of(stored)
-    assert len(both.authorities) == 2
-    assert both.published == tuple(each.identity for each in both.authorities)
-    assert certificate_of(stored).authority == both.authorities[0].identity
-    assert last.reason == "WaitingForClients"
-    stored, reasons, last = settled(stored, DUE, clients(old, both, serving=stored))
+    stored, reasons, last = settled(before, DUE, clients(old, serving=before, busy=True))
+    assert reasons == ["AuthorityDue", "BundleDiffers"], "which disturbs no run"
+    both, end = state_of(stored), old.authorities[0].not_after
+    assert both.called == both.authorities[0]
+    until = (end - LAST_CALL).strftime("%Y-%m-%d %H:%M UTC")
+    assert last.message == (
+        "a restart of SuperNodes and SuperExecs with the new CA waits until no run is under way, "
+        f"{until} at the latest"
+    )
+    stored, reasons, _ = settled(
+        stored, certificate_of(stored).urgency, clients(old, serving=stored, busy=True)
+    )
+    assert reasons == ["CertificateDue"]
+    served, now = certificate_of(stored), certificate_of(stored).made
+    assert served.authority == both.authorities[1].identity
+    texts = [OLD, stored.bundle["ca.crt"], stored.server["ca.crt"]]
+    assert [accepts(each, stored.server, now) for each in texts] == [True] * 3
+    assert [accepts(each, stored.server, end + DAY) for each in texts] == [False] * 3
+    assert not accepts(fresh().bundle["ca.crt"], stored.server, now)
+    stored, reasons, last = settled(stored, now, clients(old, serving=stored))
+    assert (reasons, last.reason) == (["ClientsCalled"], "WaitingForClients")
+    called = state_of(stored)
+    assert called.called == called.authorities[1]
+    stored, reasons, last = settled(stored, now, clients(old, called, serving=stored))
     assert (reasons, last.reason) == ([], "WaitingForClients"), "one client is not enough"
-    stored, reasons, last = settled(stored, DUE, clients(both, serving=stored))
+    stored, reasons, last = settled(stored, now, clients(called, serving=stored))
+    assert (reasons, last.reason) == (["OldAuthorityUnused", "BundleDiffers"], "Valid")
+    assert state_of(stored).authorities == called.authorities[1:]
+    assert len([name for name in stored.authorities if name.endswith(".key")]) == 1
+    # Who has had the old one since is led on for as long as it lasts.
+    stored, _, _ = settled(stored, end - DAY, clients(called, serving=stored))
+    assert accepts(OLD, stored.server, end - DAY)
+    late = min(end + DAY, certificate_of(stored).not_after - DAY)
+    assert accepts(stored.bundle["ca.crt"], stored.server, late), (
+        "what has ended is in nobody's way"
+    )
+    stored, _, _ = settled(stored, end + 90 * DAY, clients(called, serving=stored))
+    assert stored.server["tls.crt"].count("BEGIN") == 1
+
+
+def rotating(wanted: Wanted = WANTED) -> Stored:
+    """With a new CA, of which clients have not heard yet."""
+    stored, _, _ = settled(FRESH, DUE - DAY, clients(state_of(FRESH)), wanted)
+    busy = clients(state_of(FRESH), serving=stored, busy=True)
+    return settled(stored, DUE, busy, wanted)[0]
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_clients_get_a_new_authority_before_the_old_one_ends(lost: bool) -> None:
+    """Whatever run is under way; or at once, if the old one cannot sign for them until then."""
+    stored, busy = rotating(ALL), clients(state_of(FRESH), busy=True)
+    old, new = state_of(stored).authorities
+    now = old.not_after - LAST_CALL
+    before = now - DAY
+    if lost:
+        now = before = DUE + DAY
+    assert "ClientsCalled" not in settled(stored, before, busy, ALL)[1]
+    if lost:
+        stored = replace(stored, authorities={**stored.authorities, f"{old.identity[:16]}.key": ""})
+    stored, reasons, _ = settled(stored, now, busy, ALL)
+    assert "ClientsCalled" in reasons
+    supernode = state_of(stored).supernode
+    assert supernode
+    assert supernode.authority == new.identity
+
+
+def test_one_that_nobody_vouches_for_is_trusted_then_served_then_alone() -> None:
+    old, lost = state_of(FRESH), replace(FRESH, authorities={})
+    stored, reasons, last = settled(lost, START, clients(old, serving=FRESH, busy=True))
+    assert reasons == ["AuthorityKeyMissing", "BundleDiffers"]
+    both = state_of(stored)
+    assert both.published == tuple(each.identity for each in both.authorities)
+    assert both.called == both.authorities[1], "it cannot be used before clients have it"
+    assert last.reason == "WaitingForClients"
+    stored, reasons, last = settled(stored, START, clients(old, both, serving=stored))
+    assert (reasons, last.reason) == ([], "WaitingForClients"), "one client is not enough"
+    stored, reasons, last = settled(stored, START, clients(both, serving=stored))
     assert (reasons, last.reason) == ([], "WaitingForOverlap"), "some clients are out of sight"
-    later = DUE + OVERLAP
-    before = stored
+    later, before = START + OVERLAP, stored
     stored, reasons, last = settled(stored, later, clients(both, serving=before))
     assert (reasons, last.reason) == (["ClientsTrustNew"], "WaitingForSuperLink")
     assert certificate_of(stored).authority == both.authorities[1].identity
@@ -256,13 +309,14 @@ def test_a_new_authority_is_trusted_then_served_then_alone() -> None:
     stored, reasons, last = settled(stored, later, clients(both, serving=stored))
     assert (reasons, last.reason) == (["OldAuthorityUnused", "BundleDiffers"], "Valid")
     assert state_of(stored).authorities == both.authorities[1:]
-    assert len([name for name in stored.authorities if name.endswith(".key")]) == 1
 
 
 def test_clients_that_never_follow_are_left_behind_only_at_the_end() -> None:
-    stored, _, _ = settled(FRESH, DUE, clients(state_of(FRESH)))
-    end = state_of(stored).authorities[0].not_after
-    waiting = clients(state_of(FRESH))
+    """If there is nothing left to lead them on."""
+    stored, waiting = rotating(), clients(state_of(FRESH))
+    old, new = state_of(stored).authorities
+    stored = replace(stored, authorities={**stored.authorities, f"{new.identity[:16]}.crt": ""})
+    end = old.not_after
     stored, _, _ = settled(stored, end - 60 * DAY, waiting)
     _, reasons, last = settled(stored, end - LAST_CALL - DAY, waiting)
     assert (reasons, last.reason) == ([], "WaitingForClients")
@@ -289,9 +343,7 @@ def test_a_rotation_that_is_asked_for() -> None:
     assert reasons == [
         "RotationRequested",
         "BundleDiffers",
-        "ClientsTrustNew",
-        "OldAuthorityUnused",
-        "BundleDiffers",
+        "ClientsCalled",
     ], "where nothing runs, nothing needs to be waited for"
     assert settled(stored, START + 2 * DAY, wanted=asked)[1] == []
 
@@ -379,8 +431,10 @@ def test_the_secret_of_superexecs_is_changed_once_a_year() -> None:
     kept = decide_secret(files, START)
     assert (kept.step, kept.again) == (Step.KEEP, START.replace(microsecond=0) + 365 * DAY)
     assert decide_secret(files, START + 365 * DAY).reason == "SecretDue"
-    assert decide_secret(files, START + 365 * DAY, busy=True).reason == "WaitingForRuns"
-    assert decide_secret(files, START + 396 * DAY, busy=True).reason == "SecretDue"
+    for days in (365, 3650):
+        waiting = decide_secret(files, START + days * DAY, busy=True)
+        assert waiting.step is Step.KEEP, "a SuperExec that is refused ends its runs"
+        assert waiting.message == "a new SuperExec secret waits until no run is under way"
     assert decide_secret({**files, "secret": "other"}, START).reason == "SecretUnreadable"
     assert decide_secret({"secret": "by hand"}, START).reason == "SecretUnreadable"
     with pytest.raises(ValueError, match="32 random bytes"):
@@ -445,12 +499,12 @@ class World:
         self.stored = apply(change, self.stored)
         self.state = read_state(self.stored)
 
-    def operate(self, *, busy: bool = False, wanted: Wanted = ALL) -> None:
-        """As the operator does: until there is nothing left to do."""
+    def operate(self, *, busy: bool = False, wanted: Wanted = ALL) -> datetime:
+        """As the operator does: until there is nothing left to do; then when to look again."""
         served = self.link.certificate
         facts = RolledOut(
             frozenset([served.identity] if served else ()),
-            frozenset(node.published[-1] if node.published else "" for node in self.nodes),
+            frozenset(node.called.identity if node.called else "" for node in self.nodes),
             busy,
         )
         for _ in range(10):
@@ -460,7 +514,7 @@ class World:
             if decision.step is Step.KEEP:
                 assert decision.again
                 assert decision.again > self.now
-                return
+                return decision.again
             self.put(perform(Task(decision, self.stored, "lab", "team", self.now)))
             self.reasons.append(decision.reason)
         raise AssertionError(f"it never ends: {self.reasons[-10:]}")
@@ -481,13 +535,12 @@ class World:
         if not served or not served.valid_at(self.now):
             yield f"{self.now}: the served certificate is not valid"
             return
+        served_from = self.link.authority(served.authority)
+        voucher = served_from.voucher if served_from and served.voucher else None
         for number, node in enumerate(self.nodes):
-            trusted = node.authority(served.authority)
-            if (
-                trusted is None
-                or trusted.identity not in (node.published or ())
-                or not trusted.valid_at(self.now)
-            ):
+            roots = [served.authority, *([voucher.authority] if voucher else [])]
+            known = [node.authority(each) for each in roots if each in (node.published or ())]
+            if not any(each and each.valid_at(self.now) for each in known):
                 yield f"{self.now}: client {number} does not trust what is served"
             own = node.supernode
             if not own or not own.valid_at(self.now) or own.authority not in (node.published or ()):
@@ -504,7 +557,7 @@ def started() -> World:
 def test_ten_years_in_which_every_connection_can_be_made() -> None:
     world = started()
     most = 0
-    for day in range(3660):
+    for day in range(3650):
         world.now = START + day * DAY
         world.operate(busy=day % 50 < 45)
         assert not list(world.broken())
@@ -517,13 +570,38 @@ def test_ten_years_in_which_every_connection_can_be_made() -> None:
     assert [each for each in world.reasons[4:] if each != "CertificateDue"] == 2 * [
         "AuthorityDue",
         "BundleDiffers",
+        "ClientsCalled",
         "AuthorityReplaced",
-        "ClientsTrustNew",
         "OldAuthorityUnused",
         "BundleDiffers",
     ]
     assert world.reasons.count("CertificateDue") > 40
     assert most == 2
+
+
+def test_ten_years_of_runs_in_which_whoever_has_an_old_bundle_is_let_down_by_none() -> None:
+    """Always a run under way, that nothing but the end of a CA may end; and every month someone
+    fetches the bundle, never again."""
+    world, wanted = started(), replace(ALL, max_wait=timedelta(), supernode=())
+    fetched: list[tuple[str, datetime]] = []
+    called = world.state.called
+    while world.now < START + 3650 * DAY:
+        now, again = world.now, world.operate(busy=True, wanted=wanted)
+        world.restart_link()
+        if world.state.called != called:
+            assert called
+            assert world.now == called.not_after - LAST_CALL, "clients were restarted under a run"
+            called = world.state.called
+            world.nodes = [world.state] * 3
+        newest = world.state.newest
+        assert newest
+        fetched.append((world.stored.bundle["ca.crt"], newest.not_after))
+        fetched = [each for each in fetched if each[1] > again]
+        for roots, _ in fetched:
+            assert accepts(roots, world.stored.server, now)
+            assert accepts(roots, world.stored.server, again - timedelta(seconds=1))
+        world.now = again
+    assert world.reasons.count("ClientsCalled") == 2
 
 
 EVENTS = st.lists(

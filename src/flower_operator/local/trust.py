@@ -58,7 +58,7 @@ def renew_trust(
     stored, taken, last = settle(before, wanted, federation, NAMESPACE, now, started_with)
     for _, change in taken:
         write_files(objects[change.part], change.files)
-    secret, decision = _renew_secret(objects[Part.SUPEREXEC], now, busy=busy, max_wait=max_wait)
+    secret, decision = _renew_secret(objects[Part.SUPEREXEC], now, busy=busy)
     notices = [f"{each.reason}: {each.message}" for each, _ in taken] if before.authorities else []
     waiting = [each.message for each in (last, decision) if each.reason == "WaitingForRuns"]
     due = min(each.again.timestamp() for each in (last, decision) if each.again)
@@ -80,11 +80,9 @@ def renew_secret(folder: Path, federation: str) -> Trust:
     return Trust({name: secret.identity}, None, decision.again.timestamp(), ())
 
 
-def _renew_secret(
-    folder: Path, now: datetime, *, busy: bool = False, max_wait: timedelta | None = None
-) -> tuple[Files, Decision]:
+def _renew_secret(folder: Path, now: datetime, *, busy: bool = False) -> tuple[Files, Decision]:
     files = read_files(folder)
-    decision = decide_secret(files, now, busy=busy, max_wait=max_wait)
+    decision = decide_secret(files, now, busy=busy)
     if decision.step is Step.MAKE_SECRET:
         files = make_secret(secrets.token_bytes(SECRET_BYTES), now).files
         write_files(folder, files)
@@ -105,11 +103,11 @@ def _versions(federation: str, stored: Stored, secret: Files) -> dict[str, str]:
     state, shared = read_state(stored), read_secret(secret)
     assert state.certificate
     assert state.supernode
-    assert state.newest
+    assert state.called
     assert shared
     return {
         Part.SERVER.object_name(federation): state.certificate.identity,
-        Part.BUNDLE.object_name(federation): state.newest.identity,
+        Part.BUNDLE.object_name(federation): state.called.identity,
         Part.SUPERNODE.object_name(federation): state.supernode.identity,
         Part.SUPEREXEC.object_name(federation): shared.identity,
     }

@@ -118,18 +118,17 @@ class Keeper:
             look.told.append(transition_of(decision))
         state = read_state(stored)
         assert state.certificate
-        assert state.newest
+        assert state.called
         identities = Identities(
             state.certificate.identity,
-            state.newest.identity,
+            state.called.identity,
             supernode=state.supernode.identity if tls.supernode and state.supernode else None,
         )
         return Kept(identities, stored.bundle[BUNDLE_FILE], decision)
 
     async def _care_for_secret(self, look: Look) -> tuple[str, Decision]:
         files, busy = self._part(look.federation, Part.SUPEREXEC), look.rolled_out.busy
-        max_wait = look.outline.max_wait
-        decision = decide_secret(files, look.now, busy=busy, max_wait=max_wait)
+        decision = decide_secret(files, look.now, busy=busy)
         if decision.step is not Step.KEEP:
             change = make_secret(secrets.token_bytes(SECRET_BYTES), look.now)
             await self._write(look.federation, change)

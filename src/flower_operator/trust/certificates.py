@@ -17,13 +17,14 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from .keys import KeyPair
-from .layout import BUNDLE_FILE, Files, Part, Stored, authority_key_file
+from .layout import BUNDLE_FILE, Files, Part, Stored, authority_key_file, voucher_file
 from .names import address_of
 from .records import (
     BACKDATED,
     Authority,
     Certificate,
     State,
+    Voucher,
     authorities_files,
     digest,
     read_state,
@@ -41,16 +42,19 @@ MOST_AUTHORITIES = 4
 
 
 def with_new_authority(stored: Stored, federation: str, namespace: str, now: datetime) -> Files:
-    """The object of the CAs with one more, which is then the newest."""
+    """The object of the CAs with one more, which is then the newest. The one that is served from
+    vouches for it, if it can; then there is time until clients are started with it."""
     state = read_state(stored)
     key = ec.generate_private_key(ec.SECP256R1())
     certificate = _authority_certificate(key, federation, namespace, now)
     text, key_text = _pem(certificate), _key_pem(key)
+    served = state.authority(state.certificate.authority) if state.certificate else None
+    voucher, vouching = None, None
+    if served and served.key_digest and served.valid_at(now):
+        vouching = _vouching(certificate, *_signer(stored, served.identity), now)
+        voucher = Voucher(*_life(vouching), _identity(vouching), served.identity)
     record = Authority(
-        certificate.not_valid_before_utc,
-        certificate.not_valid_after_utc,
-        certificate.fingerprint(hashes.SHA256()).hex(),
-        digest(key_text),
+        *_life(certificate), _identity(certificate), digest(key_text), voucher, called=not voucher
     )
     kept = _kept(state)
     known = split_bundle(stored.bundle.get(BUNDLE_FILE, "")) | split_bundle(
@@ -61,10 +65,16 @@ def with_new_authority(stored: Stored, federation: str, namespace: str, now: dat
         for each in kept
         if each.key_digest
     }
+    vouchers = {
+        each.identity: stored.authorities[voucher_file(each.identity)]
+        for each in kept
+        if each.voucher
+    }
     return authorities_files(
         [*(known[each.identity] for each in kept), text],
         [*kept, record],
         keys | {record.identity: key_text},
+        vouchers | ({record.identity: _pem(vouching)} if vouching else {}),
     )
 
 
@@ -72,24 +82,22 @@ def new_certificate(
     stored: Stored, part: Part, signer: str, federation: str, names: Sequence[str], now: datetime
 ) -> Files:
     """The object of a server's certificate, with a new one by the CA of that identity."""
-    authority_text = split_bundle(stored.authorities[BUNDLE_FILE])[signer]
-    authority = x509.load_pem_x509_certificate(authority_text.encode())
-    authority_key = load_pem_private_key(
-        stored.authorities[authority_key_file(signer)].encode(), None
-    )
-    assert isinstance(authority_key, ec.EllipticCurvePrivateKey)
+    authority, authority_key = _signer(stored, signer)
+    known = read_state(stored).authority(signer)
+    voucher = known.voucher if known and known.voucher and known.voucher.valid_at(now) else None
     key = ec.generate_private_key(ec.SECP256R1())
     life = SUPERNODE_LIFE if part is Part.SUPERNODE else CERTIFICATE_LIFE
     server = f"{federation}-{part.removesuffix('-tls')}"
     certificate = _server_certificate(key, authority, authority_key, server, names, now, now + life)
     record = Certificate(
-        certificate.not_valid_before_utc,
-        certificate.not_valid_after_utc,
-        certificate.fingerprint(hashes.SHA256()).hex(),
+        *_life(certificate),
+        _identity(certificate),
         signer,
         tuple(names),
+        voucher=voucher.identity if voucher else None,
     )
-    return server_files(_pem(certificate), _key_pem(key), authority_text, record)
+    vouching = stored.authorities[voucher_file(signer)] if voucher else ""
+    return server_files(_pem(certificate), vouching, _key_pem(key), _pem(authority), record)
 
 
 def make_key_pair() -> KeyPair:
@@ -108,6 +116,14 @@ def _kept(state: State) -> list[Authority]:
     return [each for each in state.authorities if each.identity in chosen]
 
 
+def _signer(stored: Stored, identity: str) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+    """A CA's certificate and its key."""
+    text = split_bundle(stored.authorities[BUNDLE_FILE])[identity]
+    key = load_pem_private_key(stored.authorities[authority_key_file(identity)].encode(), None)
+    assert isinstance(key, ec.EllipticCurvePrivateKey)
+    return x509.load_pem_x509_certificate(text.encode()), key
+
+
 def _authority_certificate(
     key: ec.EllipticCurvePrivateKey, federation: str, namespace: str, now: datetime
 ) -> x509.Certificate:
@@ -123,10 +139,32 @@ def _authority_certificate(
     public = key.public_key()
     return (
         _builder(subject, subject, public, serial, now, whole_second(now) + AUTHORITY_LIFE)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        # One below it, which is for the CA that follows.
+        .add_extension(x509.BasicConstraints(ca=True, path_length=1), critical=True)
         .add_extension(_usage(signs_certificates=True), critical=True)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(public), critical=False)
         .sign(key, hashes.SHA256())
+    )
+
+
+def _vouching(
+    new: x509.Certificate,
+    old: x509.Certificate,
+    old_key: ec.EllipticCurvePrivateKey,
+    now: datetime,
+) -> x509.Certificate:
+    """The new CA, of the same name and key, signed by the old one."""
+    public = new.public_key()
+    assert isinstance(public, ec.EllipticCurvePublicKey)
+    issuer_key = x509.AuthorityKeyIdentifier.from_issuer_public_key(old_key.public_key())
+    end = min(old.not_valid_after_utc, new.not_valid_after_utc)
+    serial = x509.random_serial_number()
+    return (
+        _builder(new.subject, old.subject, public, serial, now, end)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(signs_certificates=True), critical=True)
+        .add_extension(issuer_key, critical=False)
+        .sign(old_key, hashes.SHA256())
     )
 
 
@@ -193,6 +231,14 @@ def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
 def _general_name(name: str) -> x509.GeneralName:
     address: ipaddress.IPv4Address | ipaddress.IPv6Address | None = address_of(name)
     return x509.IPAddress(address) if address else x509.DNSName(name)
+
+
+def _life(certificate: x509.Certificate) -> tuple[datetime, datetime]:
+    return certificate.not_valid_before_utc, certificate.not_valid_after_utc
+
+
+def _identity(certificate: x509.Certificate) -> str:
+    return certificate.fingerprint(hashes.SHA256()).hex()
 
 
 def _pem(certificate: x509.Certificate) -> str:

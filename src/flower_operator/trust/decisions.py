@@ -2,9 +2,10 @@
 
 A step writes one object, so that there is no half of one. After it, decide again.
 
-A CA is rotated in an order that breaks no connection that can be kept: clients trust the new one
-first (their bundle holds both, and they are started with it), then the SuperLink serves from
-it, then the old one is dropped.
+A CA is rotated in an order that breaks no connection that can be kept. The old one vouches for
+the new one, so that the SuperLink can serve from it as soon as it is started anew, and clients
+are started with it while no run is under way. Where the old one cannot, clients trust the new one
+first, and then it is served from. When both are done, the old one is dropped.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,15 +27,17 @@ from .records import (
 OVERLAP = timedelta(days=30)
 """How long a new CA is published before it is used: some clients are out of sight."""
 LAST_CALL = timedelta(days=3)
-"""So long before the old CA ends the new one is used, whoever does not know it."""
+"""So long before the old CA ends the new one is used, whoever does not know it, and clients are
+started with it, whatever they are at."""
 SECRET_LIFE = timedelta(days=365)
 LONGEST_DELAY = timedelta(days=30)
-"""How long a run may keep a secret, or the names of a certificate, from being changed."""
+"""How long a run may keep the names of a certificate from being changed."""
 
 
 class Step(StrEnum):
     KEEP = "Keep"
     ADD_AUTHORITY = "AddAuthority"
+    CALL_CLIENTS = "CallClients"
     PUBLISH_BUNDLE = "PublishBundle"
     ISSUE_CERTIFICATE = "IssueCertificate"
     SERVE_FROM_NEW = "ServeFromNew"
@@ -106,6 +109,12 @@ class _Case:
         assert newest
         return newest
 
+    @property
+    def called(self) -> Authority:
+        called = self.state.called
+        assert called
+        return called
+
     def may_disturb(self, latest: datetime) -> bool:
         return not self.rolled_out.busy or self.now >= latest
 
@@ -125,6 +134,13 @@ class _Case:
     def can_sign(self, authority: Authority | None) -> bool:
         return bool(authority and authority.key_digest and authority.valid_at(self.now))
 
+    def heir(self, authority: Authority | None) -> Authority | None:
+        """The newest CA, if who knows the other alone can follow to it; else the other."""
+        voucher = self.newest.voucher
+        if authority is None or voucher is None or not voucher.valid_at(self.now):
+            return authority
+        return self.newest if voucher.authority == authority.identity else authority
+
 
 def decide(state: State, wanted: Wanted, now: datetime, rolled_out: RolledOut) -> Decision:
     """The next step, or to keep everything, with the reason."""
@@ -143,10 +159,9 @@ def decide(state: State, wanted: Wanted, now: datetime, rolled_out: RolledOut) -
     return Decision(Step.KEEP, reason, message, again=again)
 
 
-def decide_secret(
-    files: Files, now: datetime, *, busy: bool = False, max_wait: timedelta | None = None
-) -> Decision:
-    """Whether the secret of the SuperExecs is to be made anew."""
+def decide_secret(files: Files, now: datetime, *, busy: bool = False) -> Decision:
+    """Whether the secret of the SuperExecs is to be made anew. An old one still serves, and a
+    SuperExec that is refused ends, with its tasks: a run may put it off for as long as it takes."""
     try:
         secret = read_secret(files)
     except Unreadable as error:
@@ -154,12 +169,11 @@ def decide_secret(
     if secret is None:
         return Decision(Step.MAKE_SECRET, "NoSecret", "there is none yet")
     due = secret.made + SECRET_LIFE
-    latest = latest_of(due, due + LONGEST_DELAY, max_wait)
-    if now >= (latest if busy else due):
-        return Decision(Step.MAKE_SECRET, "SecretDue", f"it was made on {day(secret.made)}")
-    if now >= due:
-        return replace(wait("a new SuperExec secret", latest), again=latest)
-    return Decision(Step.KEEP, "Valid", f"it is used until {day(due)}", again=due)
+    if now < due:
+        return Decision(Step.KEEP, "Valid", f"it is used until {day(due)}", again=due)
+    if busy:
+        return wait("a new SuperExec secret")
+    return Decision(Step.MAKE_SECRET, "SecretDue", f"it was made on {day(secret.made)}")
 
 
 def _authority(case: _Case) -> Decision | None:
@@ -180,9 +194,6 @@ def _authority(case: _Case) -> Decision | None:
     if asked and whole_second(asked) <= now and newest.made < whole_second(asked):
         return _add("RotationRequested", "a new CA was asked for")
     if now >= newest.renewal:
-        latest = case.renewal_limit(newest)
-        if not case.may_disturb(latest):
-            return wait("a new CA", latest)
         return _add("AuthorityDue", f"the CA ends on {day(newest.not_after)}")
     return None
 
@@ -197,6 +208,18 @@ def _bundle(case: _Case) -> Decision | None:
     if case.state.published is None:
         return _publish("NoBundle", "there is no bundle yet")
     return _publish("BundleDiffers", "the bundle does not hold the CAs that there are")
+
+
+def _call(case: _Case) -> Decision | None:
+    """Clients are started with the newest CA: no run need end for it while the old one lasts."""
+    if case.newest.called:
+        return None
+    voucher, latest = case.newest.voucher, case.now
+    if voucher and case.can_sign(case.called):
+        latest = voucher.not_after - LAST_CALL
+    if not case.may_disturb(latest):
+        return wait("a restart of SuperNodes and SuperExecs with the new CA", latest)
+    return Decision(Step.CALL_CLIENTS, "ClientsCalled", "SuperNodes and SuperExecs get the new CA")
 
 
 def _usable(case: _Case) -> Decision | None:
@@ -225,6 +248,8 @@ def _serve(case: _Case) -> Decision | None:
     old = case.state.authority(certificate.authority)
     if old is None or not old.valid_at(now):
         return _serve_new(case, "OldAuthorityInvalid", "nobody can accept the old CA any more")
+    if case.heir(old) is newest:
+        return None  # with the next certificate, which costs no restart of its own
     end = day(old.not_after)
     if now >= old.not_after - LAST_CALL:
         return _serve_new(case, "OldAuthorityEnds", f"the old CA ends on {end}")
@@ -243,13 +268,15 @@ def _renew(case: _Case) -> Decision | None:
     """The certificate is for the right names, and lasts."""
     certificate, now = _certificate(case), case.now
     authority = case.state.authority(certificate.authority)
-    if authority is None or not case.can_sign(authority):
+    signer = case.heir(authority)
+    if authority is None or not case.can_sign(signer):
         # Clients know the one that can sign, or they will not in time.
         late = now >= certificate.not_after - LAST_CALL
         return _serve_new(case, "CertificateEnds", "only the new CA can sign") if late else None
     waiting = None
-    # Near the end of its CA a new one would end with it just the same.
-    if now >= certificate.renewal and certificate.not_after < authority.not_after:
+    # Near the end of its CA a new one by that would end with it just the same.
+    lasts = signer is not authority or certificate.not_after < authority.not_after
+    if now >= certificate.renewal and lasts:
         latest = case.renewal_limit(certificate)
         if case.may_disturb(latest):
             return _issue(case, "CertificateDue", f"it ends on {day(certificate.not_after)}")
@@ -275,11 +302,11 @@ def _rename(case: _Case) -> Decision | None:
 
 
 def _supernode(case: _Case) -> Decision | None:
-    """SuperNodes have one for their own API, by the newest CA: who asks them is of the same pod,
-    or started by it, and so has the same bundle."""
+    """SuperNodes have one for their own API, by the CA that they are started with: who asks them is
+    of the same pod, or started by it, and so has the same bundle."""
     if not case.wanted.supernode:
         return None
-    certificate, newest = case.state.supernode, case.newest
+    certificate, called = case.state.supernode, case.called
     if certificate is None:
         fault = case.state.faults.get(Part.SUPERNODE)
         if fault:
@@ -287,11 +314,11 @@ def _supernode(case: _Case) -> Decision | None:
         return _issue_supernode(case, "NoCertificate", "there is none yet")
     if not set(case.wanted.supernode) <= set(certificate.names):
         return _issue_supernode(case, "NamesDiffer", "it is not for all names")
-    if certificate.authority != newest.identity:
+    if certificate.authority != called.identity:
         return _issue_supernode(case, "AuthorityReplaced", "there is a newer CA")
     if not certificate.valid_at(case.now):
         return _issue_supernode(case, "CertificateInvalid", "it has ended, or not begun")
-    if case.now >= certificate.renewal and certificate.not_after < newest.not_after:
+    if case.now >= certificate.renewal and certificate.not_after < called.not_after:
         latest = case.renewal_limit(certificate)
         if not case.may_disturb(latest):
             return wait("a new certificate of the SuperNodes", latest)
@@ -302,17 +329,22 @@ def _supernode(case: _Case) -> Decision | None:
 
 def _drop(case: _Case) -> Decision | None:
     """Clients trust no more than they need."""
-    certificate = _certificate(case)
-    if len(case.state.authorities) == 1 or certificate.authority != case.newest.identity:
+    certificate, (*old, newest) = _certificate(case), case.state.authorities
+    if not old or not newest.called or certificate.authority != newest.identity:
         return None
     if case.rolled_out.serving - {certificate.identity}:
         return _keep("WaitingForSuperLink", "the SuperLink does not serve the new certificate yet")
+    needed = any(each.valid_at(case.now) for each in old)
+    # A SuperNode's own certificate may be by the old one, and its tasks read the bundle.
+    if needed and case.rolled_out.trusting - {newest.identity}:
+        return _keep("WaitingForClients", "not every client has the new CA")
     return Decision(Step.DROP_AUTHORITIES, "OldAuthorityUnused", "nothing serves from the old CA")
 
 
 POLICIES: tuple[Callable[[_Case], Decision | None], ...] = (
     _authority,
     _bundle,
+    _call,
     _usable,
     _serve,
     _renew,
@@ -324,9 +356,13 @@ POLICIES: tuple[Callable[[_Case], Decision | None], ...] = (
 def _turns(case: _Case) -> Iterator[datetime]:
     """When any policy may say something else."""
     certificate, newest = _certificate(case), case.newest
-    for life in (certificate, newest, case.state.supernode):
+    for life in (certificate, case.state.supernode):
         if life:
             yield from (life.renewal, case.renewal_limit(life), life.not_after)
+    yield newest.renewal
+    yield from (each.not_after for each in case.state.authorities)
+    if newest.voucher:
+        yield newest.voucher.not_after - LAST_CALL
     yield certificate.not_after - LAST_CALL
     if latest := case.naming_limit(certificate):
         yield latest
@@ -365,25 +401,27 @@ def _note(reason: str, message: str) -> Decision:
     return Decision(Step.NOTE_NAMES, reason, f"the SuperLink's certificate: {message}")
 
 
-def wait(what: str, latest: datetime) -> Decision:
-    until = latest.strftime("%Y-%m-%d %H:%M UTC")
-    message = f"{what} waits until no run is under way, {until} at the latest"
-    return _keep("WaitingForRuns", message)
+def wait(what: str, latest: datetime | None = None) -> Decision:
+    """`latest`: when it waits no longer; None: it waits for as long as it takes."""
+    until = latest.strftime(", %Y-%m-%d %H:%M UTC at the latest") if latest else ""
+    return _keep("WaitingForRuns", f"{what} waits until no run is under way{until}")
 
 
 def _issue(case: _Case, reason: str, message: str) -> Decision:
-    """By the CA that clients have known for longest."""
+    """By the CA that clients have known for longest, or its heir."""
     current = case.state.certificate
     own = case.state.authority(current.authority) if current else None
     able = [each for each in case.state.authorities if case.can_sign(each)]
-    signer = own if own and case.can_sign(own) else able[0]
+    signer = case.heir(own)
+    if not signer or not case.can_sign(signer):
+        signer = able[0]
     words = f"the SuperLink's certificate: {message}"
     return Decision(Step.ISSUE_CERTIFICATE, reason, words, signer.identity, case.wanted.names)
 
 
 def _issue_supernode(case: _Case, reason: str, message: str) -> Decision:
     step, words = Step.ISSUE_SUPERNODE_CERTIFICATE, f"the SuperNodes' certificate: {message}"
-    return Decision(step, reason, words, case.newest.identity, case.wanted.supernode)
+    return Decision(step, reason, words, case.called.identity, case.wanted.supernode)
 
 
 def _serve_new(case: _Case, reason: str, message: str) -> Decision:

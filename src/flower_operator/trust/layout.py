@@ -25,7 +25,8 @@ class Part(StrEnum):
     """An object, by what its name ends in."""
 
     AUTHORITIES = "ca-key"
-    """A Secret that no pod mounts: the CA's key, and its certificate; of two, in a rotation."""
+    """A Secret that no pod mounts: the CA's key, and its certificate; of two, in a rotation. Beside
+    them what the CA before signed for it."""
     BUNDLE = "ca"
     """A ConfigMap that clients mount: the certificates that they trust."""
     SERVER = "superlink-tls"
@@ -63,6 +64,11 @@ class Stored:
 
 def authority_key_file(identity: str) -> str:
     return f"{identity[:16]}.key"
+
+
+def voucher_file(identity: str) -> str:
+    """What the CA before it signed for this one."""
+    return f"{identity[:16]}.crt"
 
 
 def decode_secret(data: Any) -> dict[str, str]:

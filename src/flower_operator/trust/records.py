@@ -20,6 +20,7 @@ from .layout import (
     Part,
     Stored,
     authority_key_file,
+    voucher_file,
 )
 
 BACKDATED = timedelta(minutes=5)
@@ -59,6 +60,16 @@ class Life:
 
 
 @dataclass(frozen=True)
+class Voucher(Life):
+    """A second certificate of a CA, by the one before it. Served along, it leads those who know the
+    old one alone to the new one, for as long as the old one lasts."""
+
+    identity: str
+    authority: str
+    """Identity of the CA that signed it."""
+
+
+@dataclass(frozen=True)
 class Authority(Life):
     """A CA that clients trust, or will."""
 
@@ -66,6 +77,10 @@ class Authority(Life):
     """SHA-256 of its certificate, as `openssl x509 -fingerprint -sha256` has it."""
     key_digest: str | None = None
     """None: it cannot sign, for its key is lost."""
+    voucher: Voucher | None = None
+    """None: who does not know it cannot follow."""
+    called: bool = True
+    """Whether clients that are known are to be started with it."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +93,8 @@ class Certificate(Life):
     names: tuple[str, ...]
     lacking: datetime | None = None
     """Since when it is to be for more names than these, where that had to be noted."""
+    voucher: str | None = None
+    """Identity of the one for its CA that is served along."""
 
 
 @dataclass(frozen=True)
@@ -95,8 +112,13 @@ class State:
 
     @property
     def newest(self) -> Authority | None:
-        """The CA that clients must know; pods are told by it what they were started with."""
+        """The CA that clients must know in the end."""
         return self.authorities[-1] if self.authorities else None
+
+    @property
+    def called(self) -> Authority | None:
+        """The newest that clients are started with; pods are told by it what that was."""
+        return next((each for each in reversed(self.authorities) if each.called), self.newest)
 
     def authority(self, identity: str) -> Authority | None:
         return next((each for each in self.authorities if each.identity == identity), None)
@@ -203,16 +225,28 @@ def read_secret(files: Files) -> Secret | None:
 
 
 def authorities_files(
-    certificates: Sequence[str], authorities: Sequence[Authority], keys: Mapping[str, str]
+    certificates: Sequence[str],
+    authorities: Sequence[Authority],
+    keys: Mapping[str, str],
+    vouchers: Mapping[str, str],
 ) -> dict[str, str]:
-    """The object of the CAs: their certificates, and their keys by identity."""
+    """The object of the CAs: their certificates, and by identity their keys and vouchers."""
     files = {authority_key_file(identity): key for identity, key in keys.items()}
+    files |= {voucher_file(identity): text for identity, text in vouchers.items()}
     return files | _bundle(certificates, authorities)
+
+
+def called_files(files: Files) -> dict[str, str]:
+    """The same CAs, with the note that clients are to be started with all of them."""
+    record = read_record(files)
+    entries = [entry | {"called": True} for entry in record["authorities"]]
+    return {**files, RECORD_FILE: json_text(record | {"authorities": entries})}
 
 
 def bundle_files(certificates: Sequence[str], authorities: Sequence[Authority]) -> dict[str, str]:
     """The bundle of clients."""
-    return _bundle(certificates, [replace(each, key_digest=None) for each in authorities])
+    bare = [Authority(each.not_before, each.not_after, each.identity) for each in authorities]
+    return _bundle(certificates, bare)
 
 
 def given_files(
@@ -229,11 +263,13 @@ def given_files(
     return _bundle(certificates, authorities, given=record)
 
 
-def server_files(certificate: str, key: str, authority: str, record: Certificate) -> dict[str, str]:
-    content = _certificate_record(record) | {"key": digest(key)}
+def server_files(
+    certificate: str, voucher: str, key: str, authority: str, record: Certificate
+) -> dict[str, str]:
+    content = _certificate_record(record) | {"key": digest(key), "voucher": record.voucher}
     return {
         BUNDLE_FILE: authority,
-        CERTIFICATE_FILE: certificate,
+        CERTIFICATE_FILE: certificate + voucher,
         KEY_FILE: key,
         RECORD_FILE: json_text(content),
     }
@@ -284,6 +320,9 @@ def _read_authorities(files: Files) -> tuple[tuple[Authority, ...], str]:
         if each.key_digest and digest(files.get(file, "")) != each.key_digest:
             lost = f"{file} is not what was written"
             each = replace(each, key_digest=None)
+        own = [each.voucher.identity] if each.voucher else []
+        if list(split_bundle(files.get(voucher_file(each.identity), ""))) != own:
+            each = replace(each, voucher=None)
         found.append(each)
     return tuple(found), lost
 
@@ -291,16 +330,24 @@ def _read_authorities(files: Files) -> tuple[tuple[Authority, ...], str]:
 def _read_authority(entry: Any) -> Authority:
     if not isinstance(entry, dict):
         raise Unreadable(f"{RECORD_FILE} has something else where a CA should be")
-    key = entry.get("key")
+    key, voucher = entry.get("key"), entry.get("voucher")
     return Authority(
-        *_times(entry), read_word(entry, "certificate"), key if isinstance(key, str) else None
+        *_times(entry),
+        read_word(entry, "certificate"),
+        key if isinstance(key, str) else None,
+        _read_voucher(voucher) if isinstance(voucher, dict) else None,
+        entry.get("called") is not False,
     )
+
+
+def _read_voucher(entry: dict[str, Any]) -> Voucher:
+    return Voucher(*_times(entry), read_word(entry, "certificate"), read_word(entry, "authority"))
 
 
 def _read_certificate(files: Files) -> Certificate:
     record = read_record(files)
     found = _certificate(record)
-    _check(files, CERTIFICATE_FILE, [found.identity])
+    _check(files, CERTIFICATE_FILE, [each for each in (found.identity, found.voucher) if each])
     _check(files, BUNDLE_FILE, [found.authority])
     if digest(files.get(KEY_FILE, "")) != record.get("key"):
         raise Unreadable(f"{KEY_FILE} is not what was written")
@@ -317,6 +364,7 @@ def _certificate(record: dict[str, Any]) -> Certificate:
         read_word(record, "authority"),
         tuple(names),
         read_time(record, "lacking") if "lacking" in record else None,
+        read_word(record, "voucher") if record.get("voucher") else None,
     )
 
 
@@ -331,10 +379,7 @@ def _check(files: Files, file: str, identities: list[str]) -> None:
 def _bundle(
     certificates: Sequence[str], authorities: Sequence[Authority], **more: object
 ) -> dict[str, str]:
-    entries = [
-        _life(each) | {"certificate": each.identity, "key": each.key_digest} for each in authorities
-    ]
-    content = {"authorities": entries, **more}
+    content = {"authorities": [_authority_record(each) for each in authorities], **more}
     return {BUNDLE_FILE: "".join(certificates), RECORD_FILE: json_text(content)}
 
 
@@ -385,6 +430,14 @@ def _certificate_record(certificate: Certificate) -> dict[str, Any]:
         "authority": certificate.authority,
         "names": list(certificate.names),
     }
+
+
+def _authority_record(authority: Authority) -> dict[str, Any]:
+    record = _life(authority) | {"certificate": authority.identity, "key": authority.key_digest}
+    if found := authority.voucher:
+        own = {"certificate": found.identity, "authority": found.authority}
+        record |= {"voucher": _life(found) | own}
+    return record if authority.called else record | {"called": False}
 
 
 def _life(life: Life) -> dict[str, Any]:

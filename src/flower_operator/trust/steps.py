@@ -15,10 +15,11 @@ from datetime import datetime
 from typing import Any
 
 from .decisions import Decision, RolledOut, Step, Wanted, decide
-from .layout import BUNDLE_FILE, Files, Part, Stored, authority_key_file
+from .layout import BUNDLE_FILE, Files, Part, Stored, authority_key_file, voucher_file
 from .records import (
     authorities_files,
     bundle_files,
+    called_files,
     noted_files,
     read_state,
     secret_files,
@@ -63,6 +64,8 @@ def perform(task: Task) -> Change:
     match step:
         case Step.PUBLISH_BUNDLE:
             return Change(Part.BUNDLE, _published(stored))
+        case Step.CALL_CLIENTS:
+            return Change(Part.AUTHORITIES, called_files(stored.authorities))
         case Step.DROP_AUTHORITIES:
             return Change(Part.AUTHORITIES, _newest_alone(stored))
         case Step.ADD_AUTHORITY:
@@ -140,7 +143,11 @@ def _newest_alone(stored: Stored) -> Files:
     assert newest
     certificate = split_bundle(stored.authorities[BUNDLE_FILE])[newest.identity]
     key = stored.authorities[authority_key_file(newest.identity)]
-    return authorities_files([certificate], [newest], {newest.identity: key})
+    # Who knows the old one alone needs it for as long as that lasts.
+    vouchers = {}
+    if newest.voucher:
+        vouchers[newest.identity] = stored.authorities[voucher_file(newest.identity)]
+    return authorities_files([certificate], [newest], {newest.identity: key}, vouchers)
 
 
 def _task(content: dict[str, Any]) -> Task:
