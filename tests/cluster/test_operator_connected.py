@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,10 +15,17 @@ import pytest
 from flower_operator.flower.control import Run
 from flower_operator.kube.connection import connect
 from flower_operator.operator.controller import Controller, Options
+from flower_operator.render.secrets import AUTHORITY, CERTIFICATE, SECRET
+from flower_operator.trust.layout import RECORD_FILE, encode_secret
 from tests.cluster.conftest import install_crd
 from tests.cluster.federations import Document, Namespace, condition, wait_until
+from tests.cluster.test_operator_examples import make_volume
 from tests.harness.control_plane import ControlPlane
+from tests.harness.records import older_record
 from tests.local.machine import Machine, federation
+
+# Secrets, and days after which each is to be renewed.
+AGES = {"superexec": 366, "ca-key": 7300, "superlink-tls": 365}
 
 
 @pytest.fixture(scope="module")
@@ -124,6 +132,76 @@ def test_a_restart_for_a_new_name_waits_for_a_run_and_says_so(
         wait_until(
             lambda: room.secret("lab-superlink-tls")["tls.crt"] != before, "it waits for ever"
         )
+
+
+def test_serverapps_and_supernodes_are_not_restarted_under_a_run_for_a_new_ca_or_secret(
+    plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is to wait for runs, and the SuperLink does not; but that they outlive."""
+    superlink = SuperLink([Run(1, "running", "")])
+    monkeypatch.setattr("flower_operator.control.ControlClient", lambda *_: superlink)
+    monkeypatch.setattr("flower_operator.operator.connections.SELDOM", 0.5)
+    kept = {"size": "1Gi", "storageClassName": "none"}
+    document = federation("kept", "1.41.0", "process", persistence=kept)
+    document["spec"] |= {"insecure": False, "tls": {"rotation": {"maxWait": "0s"}}}
+    room = Namespace(plane, "default")
+    claim = {"accessModes": ["ReadWriteOnce"], "storageClassName": "none"}
+    make_volume(
+        room, "state-kept-superlink-0", claim | {"resources": {"requests": {"storage": "1Gi"}}}
+    )
+    others = [("Deployment", "kept-serverapp"), ("StatefulSet", "kept-supernode-north")]
+    with controller(plane, "nowhere"):
+        room.apply(document)
+        room.wait_until_ready("kept")
+        before = [annotations(room, *each) for each in others]
+        served = annotations(room, "StatefulSet", "kept-superlink")[CERTIFICATE]
+        for part, days in AGES.items():
+            make_older(room, f"kept-{part}", days)
+        wait_until(
+            lambda: annotations(room, "StatefulSet", "kept-superlink")[CERTIFICATE] != served,
+            "the SuperLink has no new certificate",
+        )
+        words = [
+            "a restart of SuperNodes and SuperExecs with the new CA waits until no run",
+            "a new SuperExec secret waits until no run is under way",
+        ]
+        wait_until(
+            lambda: all(
+                each in condition(room.federation("kept"), "Ready")["message"] for each in words
+            ),
+            lambda: f"nobody is told: {condition(room.federation('kept'), 'Ready')}",
+        )
+        assert [annotations(room, *each) for each in others] == before
+        assert room.secret("kept-superlink-tls")["tls.crt"].count("BEGIN") == 2
+
+        superlink.runs_ = []
+        wait_until(
+            lambda: all(
+                annotations(room, *each)[key] != was[key]
+                for each, was in zip(others, before, strict=True)
+                for key in (AUTHORITY, SECRET)
+            ),
+            "they are not restarted when it is over",
+        )
+        room.wait_until_ready("kept")
+
+
+def annotations(room: Namespace, kind: str, name: str) -> dict[str, str]:
+    """What its pods are started with."""
+    found = room.get(kind, name)
+    assert found
+    own: dict[str, str] = found["spec"]["template"]["metadata"]["annotations"]
+    return own
+
+
+def make_older(room: Namespace, secret: str, days: int) -> None:
+    """As if it had been made so long before."""
+    record = older_record(room.secret(secret)[RECORD_FILE], timedelta(days=days))
+    path = f"/api/v1/namespaces/{room.name}/secrets/{secret}"
+    status, answer = room.cluster.request(
+        "PATCH", path, {"data": encode_secret({RECORD_FILE: record})}
+    )
+    assert status == 200, answer
 
 
 def test_a_changed_release_waits_for_a_run(plane: ControlPlane, machine: Machine) -> None:

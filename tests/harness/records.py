@@ -12,7 +12,11 @@ TIMES = ("notBefore", "made", "round")
 
 def make_older(folder: Path, age: timedelta) -> None:
     """As if what is in the folder had been made so long before."""
+    path = folder / RECORD_FILE
+    path.write_text(older_record(path.read_text(), age))
 
+
+def older_record(text: str, age: timedelta) -> str:
     def older(content: Any) -> Any:
         if isinstance(content, list):
             return [older(each) for each in content]
@@ -25,5 +29,4 @@ def make_older(folder: Path, age: timedelta) -> None:
             }
         return content
 
-    path = folder / RECORD_FILE
-    path.write_text(json.dumps(older(json.loads(path.read_text()))))
+    return json.dumps(older(json.loads(text)))

@@ -221,13 +221,14 @@ def test_a_run_outlives_the_time_for_new_certificates_secrets_and_keys(
         # Lost keys are no matter of time.
         shutil.rmtree(trust(machine) / "fed-supernode-north-keys")
         said = machine.up(document).stderr
-        assert "a new CA waits until no run is under way" in said
+        assert "AuthorityDue" in said
+        assert "a restart of SuperNodes and SuperExecs with the new CA waits until no run" in said
         assert "a new SuperExec secret waits until no run is under way" in said
         now = pids(machine)
         assert [name for name in now if now[name] != started[name]] == ["north-0/supernode"]
         assert own_keys(machine)["south-0"] == keys["south-0"]
     said = machine.up(document).stderr
-    assert "AuthorityDue" in said
+    assert "ClientsCalled" in said
     assert "KeysDue" in said
     machine.up(document)
     assert machine.run("ca", "fed").stdout != bundle

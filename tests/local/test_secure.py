@@ -12,9 +12,20 @@ import pytest
 from flower_operator.flower.dialects import dialect_of
 from flower_operator.flower.releases import parse_release
 from flower_operator.local.state import Desired
-from tests.local.machine import Document, Machine, federation, keyed_federation, secure_federation
+from tests.harness.records import make_older
+from tests.harness.waiting import wait_for
+from tests.local.machine import (
+    REPORT_APP,
+    Document,
+    Machine,
+    federation,
+    keyed_federation,
+    secure_federation,
+)
 
 RELEASES = ["1.25.0", "1.29.0", "1.34.0", "1.36.0", "1.37.0", "1.41.0"]
+AGES = {"ca-key": 7300, "ca": 7300, "superlink-tls": 365, "superexec": 366}
+"""Days after which each is to be renewed."""
 SERVERS = ("superlink", "supernode")
 
 
@@ -113,3 +124,52 @@ def test_a_federation_without_tls_has_no_ca(machine: Machine) -> None:
         1,
         "error: fed has insecure: true: it has no certificates\n",
     )
+
+
+def test_runs_outlive_a_new_ca_that_is_served_while_they_are_under_way(machine: Machine) -> None:
+    """The SuperLink is restarted with it; nobody else is, though nothing is to wait for runs."""
+
+    def outlive(release: str) -> None:
+        name = f"fed-{release.replace('.', '-')}"
+        document = secure_federation(name, release, "process", persistence={"size": "1Gi"})
+        document["spec"]["tls"] = {"rotation": {"maxWait": "0s"}}
+        machine.up(document)
+        before, bundle = pids(machine, name), machine.run("ca", name).stdout
+        record = machine.record(name)
+        options = ("--federation", name, "--run-config", "rounds=2 pause=12.0")
+        run = pool.submit(machine.run, "run", REPORT_APP, *options, check=False)
+        logs = [record.log_of(f"{each}-0/supernode") for each in ("north", "south")]
+        wait_for(
+            lambda: all("Received successfully" in log.read_text() for log in logs),
+            lambda: f"nobody trains{machine.logs()}",
+            timeout=120,
+        )
+        for kind, days in AGES.items():
+            make_older(trust_of(machine, name, kind), timedelta(days=days))
+        said = machine.up(document).stderr
+        assert "a new SuperExec secret waits until no run is under way" in said
+        after = pids(machine, name)
+        assert {each for each in before if before[each] != after[each]} == {"superlink/superlink"}
+        served = (trust_of(machine, name, "superlink-tls") / "tls.crt").read_text()
+        assert served.count("BEGIN") == 2
+        report = record.folder / "work" / "superlink" / "report.log"
+        wait_for(
+            lambda: report.exists() and "RESULT" in report.read_text(),
+            lambda: f"no result{machine.logs()}",
+            timeout=120,
+        )
+        assert "ROUND 2 of 2 nodes" in report.read_text()
+        run.result()
+        assert "ClientsCalled" in machine.up(document).stderr
+        again = pids(machine, name)
+        assert not [each for each in again if "supernode" in each and again[each] == after[each]]
+        assert machine.run("ca", name).stdout != bundle
+
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(outlive, ["1.25.0", "1.34.0", "1.41.0"]))
+
+
+def pids(machine: Machine, name: str) -> dict[str, int | None]:
+    found = machine.record(name).read_status()
+    assert found
+    return {each.name: each.pid for each in found.processes}

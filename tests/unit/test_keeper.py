@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 import msgspec
+import pytest
 
 from flower_operator.kube.client import Client
 from flower_operator.kube.errors import ApiError
@@ -16,8 +17,9 @@ from flower_operator.operator.desired import desired_of
 from flower_operator.operator.given import LOOK_SECONDS, Elsewhere
 from flower_operator.operator.maker import Maker
 from flower_operator.operator.safe import Safe
-from flower_operator.operator.trust import Keeper, Trusted
+from flower_operator.operator.trust import Keeper, Trusted, may_have_runs
 from flower_operator.status.observed import Trust, TrustForm, Workload, trust_of
+from flower_operator.status.summary import Connected
 from flower_operator.trust.layout import encode_secret
 from tests.harness.certificates import issued_certificate
 from tests.unit.federations import Document, document
@@ -115,6 +117,21 @@ def test_a_new_address_waits_for_runs_and_the_status_says_so() -> None:
         assert after.identities.certificate != first.identities.certificate
 
     keep(cluster, scenario, tls={"rotation": {"maxWait": "1h30m"}})
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_a_superlink_with_a_database_may_have_runs_while_it_is_away(keeps: bool) -> None:
+    superlink = {"persistence": {"size": "1Gi"}} if keeps else {}
+    outline = desired_of(federation(document(insecure=False, superlink=superlink)))[0].outline
+    away = workload("StatefulSet", "fed-superlink", {}, replicas=1)
+    back = workload("StatefulSet", "fed-superlink", {"readyReplicas": 1}, replicas=1)
+    suspended = workload("StatefulSet", "fed-superlink", {}, replicas=0)
+    asking = Connected(asking=True)
+    found = [may_have_runs(asking, each, outline) for each in (None, suspended, away, back)]
+    assert found == [False, False, keeps, True]
+    assert not may_have_runs(Connected(2, busy=False), back, outline)
+    assert may_have_runs(Connected(why_not="nothing answers", busy=True), away, outline)
+    assert not may_have_runs(Connected(why_not="the operator runs outside"), back, outline)
 
 
 def test_a_certificate_from_elsewhere_is_looked_at_again_and_waits_for_runs() -> None:

@@ -40,7 +40,7 @@ from .safe import Safe, TrustFault
 from .stranded import pods_of, start_again
 from .tasks import clear_away, left_over
 from .transitions import Transition, progress_only, transitions
-from .trust import Keeper, Trusted
+from .trust import Keeper, Trusted, may_have_runs
 from .upgrade import Upgrade, decide_upgrade
 
 log = logging.getLogger(__name__)
@@ -186,8 +186,7 @@ class Reconciler:
         workloads = self._caches.workloads(federation.metadata.uid)
         connected, outline = self._connections.get(key), desired.outline
         superlink = workloads.get((outline.superlink_kind, outline.superlink))
-        # One that is yet to answer may have runs.
-        busy = bool(connected.busy or (connected.untold and superlink and superlink.ready))
+        busy = may_have_runs(connected, superlink, outline)
         connected = replace(connected, busy=busy)
         every = [*workloads.values(), *self._placements.workloads(key, outline)]
         trusted = await self._keeper.care(federation, outline, every, busy)

@@ -8,7 +8,7 @@ from datetime import datetime
 from ..render.facts import Identities
 from ..status.observed import Federation, Workload
 from ..status.outline import Outline
-from ..status.summary import Fault
+from ..status.summary import Connected, Fault
 from ..trust.decisions import Decision, RolledOut, Step, Wanted, decide, decide_secret
 from ..trust.layout import BUNDLE_FILE, Files, Part, Stored
 from ..trust.names import with_addresses
@@ -147,6 +147,14 @@ class Keeper:
         part = change.part
         name = part.object_name(federation.metadata.name)
         await self._safe.write(federation, name, change.files, secret=part.is_secret)
+
+
+def may_have_runs(connected: Connected, superlink: Workload | None, outline: Outline) -> bool:
+    """Whether a run may be under way: a SuperLink that is yet to answer can have one, and one that
+    has a database also while it is away."""
+    if connected.busy or not connected.untold or superlink is None:
+        return bool(connected.busy)
+    return bool(superlink.ready or (superlink.desired and outline.keeps_state))
 
 
 def rolled_out_of(workloads: Iterable[Workload], busy: bool) -> RolledOut:
