@@ -5,6 +5,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any, Self
 
 from flower_operator.api.manifest import parse
@@ -12,9 +13,10 @@ from flower_operator.operator.desired import CHILDREN, FEDERATION
 from flower_operator.render import Facts, render
 from flower_operator.render.facts import Identities
 from flower_operator.trust.keys import keyring_name, read_keyring
-from flower_operator.trust.layout import Part, Stored, decode_secret
+from flower_operator.trust.layout import RECORD_FILE, Part, Stored, decode_secret, encode_secret
 from flower_operator.trust.records import read_secret, read_state
 from tests.harness.control_plane import ControlPlane
+from tests.harness.records import older_record
 from tests.harness.waiting import wait_for
 
 Document = dict[str, Any]
@@ -190,10 +192,10 @@ class Namespace:
         if "external" in document["spec"]["superlink"]:
             return Identities("", "", secret.identity if secret else None)
         assert state.certificate
-        assert state.newest
+        assert state.called
         return Identities(
             state.certificate.identity,
-            state.newest.identity,
+            state.called.identity,
             secret.identity if secret else None,
             self._rounds(document),
             supernode=state.supernode.identity if state.supernode else None,
@@ -212,6 +214,14 @@ class Namespace:
         path = f"/api/v1/namespaces/{self.name}/secrets/{name}"
         status, answer = self.cluster.request("GET", path)
         return decode_secret(answer["data"] if status == 200 else {})
+
+    def make_older(self, secret: str, days: int) -> None:
+        """As if what is in a Secret of the operator's had been made so long before."""
+        record = older_record(self.secret(secret)[RECORD_FILE], timedelta(days=days))
+        path = f"/api/v1/namespaces/{self.name}/secrets/{secret}"
+        body = {"data": encode_secret({RECORD_FILE: record})}
+        status, answer = self.cluster.request("PATCH", path, body)
+        assert status == 200, answer
 
     def _files(self, part: Part, federation: str) -> dict[str, str]:
         name = part.object_name(federation)

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,12 +15,10 @@ from flower_operator.flower.control import Run
 from flower_operator.kube.connection import connect
 from flower_operator.operator.controller import Controller, Options
 from flower_operator.render.secrets import AUTHORITY, CERTIFICATE, SECRET
-from flower_operator.trust.layout import RECORD_FILE, encode_secret
 from tests.cluster.conftest import install_crd
 from tests.cluster.federations import Document, Namespace, condition, wait_until
 from tests.cluster.test_operator_examples import make_volume
 from tests.harness.control_plane import ControlPlane
-from tests.harness.records import older_record
 from tests.local.machine import Machine, federation
 
 # Secrets, and days after which each is to be renewed.
@@ -156,7 +153,7 @@ def test_serverapps_and_supernodes_are_not_restarted_under_a_run_for_a_new_ca_or
         before = [annotations(room, *each) for each in others]
         served = annotations(room, "StatefulSet", "kept-superlink")[CERTIFICATE]
         for part, days in AGES.items():
-            make_older(room, f"kept-{part}", days)
+            room.make_older(f"kept-{part}", days)
         wait_until(
             lambda: annotations(room, "StatefulSet", "kept-superlink")[CERTIFICATE] != served,
             "the SuperLink has no new certificate",
@@ -192,16 +189,6 @@ def annotations(room: Namespace, kind: str, name: str) -> dict[str, str]:
     assert found
     own: dict[str, str] = found["spec"]["template"]["metadata"]["annotations"]
     return own
-
-
-def make_older(room: Namespace, secret: str, days: int) -> None:
-    """As if it had been made so long before."""
-    record = older_record(room.secret(secret)[RECORD_FILE], timedelta(days=days))
-    path = f"/api/v1/namespaces/{room.name}/secrets/{secret}"
-    status, answer = room.cluster.request(
-        "PATCH", path, {"data": encode_secret({RECORD_FILE: record})}
-    )
-    assert status == 200, answer
 
 
 def test_a_changed_release_waits_for_a_run(plane: ControlPlane, machine: Machine) -> None:

@@ -71,7 +71,7 @@ def test_a_run_outlives_the_superlink_s_pod_with_tasks_in_pods_of_their_own(
     flight.wait_until_ready()
 
 
-def test_a_run_outlives_the_superlink_s_pod_and_a_new_certificate(
+def test_a_run_outlives_the_superlink_s_pod_and_a_certificate_of_a_new_ca(
     node: Node, namespace: Namespace, tmp_path: Path
 ) -> None:
     release = RELEASES[-1]
@@ -81,9 +81,12 @@ def test_a_run_outlives_the_superlink_s_pod_and_a_new_certificate(
         flight = Flight(namespace, tmp_path, {release: document}, rounds=3, pause=30.0)
         pod, second = lose_superlink(flight)
 
-        # One for one more name does not wait for the run here, and is served by another pod.
+        # One for one more name does not wait for the run here, and is served by another pod. It is
+        # by a new CA, of which no client has heard yet; a new secret waits.
         [name] = flight.apps
         flight.wait_until_training(name)
+        for part, days in {"superexec": 366, "ca-key": 7300}.items():
+            namespace.make_older(f"{name}-{part}", days)
         document["spec"]["tls"] = {
             "subjectAltNames": ["fed.example.test"],
             "rotation": {"maxWait": "0s"},

@@ -323,8 +323,9 @@ class Rotation(Part):
     max_wait: Duration | None = Field(
         default=None,
         description=(
-            "How long a restart for a new certificate, key, secret or Flower release waits for "
-            "runs to finish, such as 12h; if not set, as long as the old one allows."
+            "How long a restart for a new certificate, key or Flower release waits for runs to "
+            "finish, such as 12h; if not set, as long as the old one allows. One for a new secret, "
+            "or for a new CA of the Federation's own, waits until they have finished."
         ),
     )
 
