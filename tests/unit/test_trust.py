@@ -311,11 +311,14 @@ def test_one_that_nobody_vouches_for_is_trusted_then_served_then_alone() -> None
     assert state_of(stored).authorities == both.authorities[1:]
 
 
-def test_clients_that_never_follow_are_left_behind_only_at_the_end() -> None:
+@pytest.mark.parametrize("damage", ["", "{} and more"])
+def test_clients_that_never_follow_are_left_behind_only_at_the_end(damage: str) -> None:
     """If there is nothing left to lead them on."""
     stored, waiting = rotating(), clients(state_of(FRESH))
     old, new = state_of(stored).authorities
-    stored = replace(stored, authorities={**stored.authorities, f"{new.identity[:16]}.crt": ""})
+    file = f"{new.identity[:16]}.crt"
+    damaged = {file: damage.format(stored.authorities[file])}
+    stored = replace(stored, authorities={**stored.authorities, **damaged})
     end = old.not_after
     stored, _, _ = settled(stored, end - 60 * DAY, waiting)
     _, reasons, last = settled(stored, end - LAST_CALL - DAY, waiting)
@@ -580,10 +583,10 @@ def test_ten_years_in_which_every_connection_can_be_made() -> None:
 
 
 def test_ten_years_of_runs_in_which_whoever_has_an_old_bundle_is_let_down_by_none() -> None:
-    """Always a run under way, that nothing but the end of a CA may end; and every month someone
-    fetches the bundle, never again."""
+    """Always a run under way, that nothing but the end of a CA may end; and for each bundle that
+    there is someone who fetches that and no other."""
     world, wanted = started(), replace(ALL, max_wait=timedelta(), supernode=())
-    fetched: list[tuple[str, datetime]] = []
+    fetched: dict[str, datetime] = {}
     called = world.state.called
     while world.now < START + 3650 * DAY:
         now, again = world.now, world.operate(busy=True, wanted=wanted)
@@ -595,13 +598,13 @@ def test_ten_years_of_runs_in_which_whoever_has_an_old_bundle_is_let_down_by_non
             world.nodes = [world.state] * 3
         newest = world.state.newest
         assert newest
-        fetched.append((world.stored.bundle["ca.crt"], newest.not_after))
-        fetched = [each for each in fetched if each[1] > again]
-        for roots, _ in fetched:
+        fetched[world.stored.bundle["ca.crt"]] = newest.not_after
+        for roots in [each for each, end in fetched.items() if end > again]:
             assert accepts(roots, world.stored.server, now)
             assert accepts(roots, world.stored.server, again - timedelta(seconds=1))
         world.now = again
     assert world.reasons.count("ClientsCalled") == 2
+    assert len(fetched) == 6, "the first CA, then each with the one before it, and alone"
 
 
 EVENTS = st.lists(

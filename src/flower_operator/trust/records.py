@@ -320,8 +320,7 @@ def _read_authorities(files: Files) -> tuple[tuple[Authority, ...], str]:
         if each.key_digest and digest(files.get(file, "")) != each.key_digest:
             lost = f"{file} is not what was written"
             each = replace(each, key_digest=None)
-        own = [each.voucher.identity] if each.voucher else []
-        if list(split_bundle(files.get(voucher_file(each.identity), ""))) != own:
+        if each.voucher and not _holds(files, voucher_file(each.identity), [each.voucher.identity]):
             each = replace(each, voucher=None)
         found.append(each)
     return tuple(found), lost
@@ -369,11 +368,15 @@ def _certificate(record: dict[str, Any]) -> Certificate:
 
 
 def _check(files: Files, file: str, identities: list[str]) -> None:
-    """These certificates are in the file, and nothing else is."""
+    if not _holds(files, file, identities):
+        raise Unreadable(f"{file} is not what was written")
+
+
+def _holds(files: Files, file: str, identities: list[str]) -> bool:
+    """Whether these certificates are in the file, and nothing else is."""
     text = files.get(file, "")
     found = split_bundle(text)
-    if list(found) != identities or "".join(found.values()) != text:
-        raise Unreadable(f"{file} is not what was written")
+    return list(found) == identities and "".join(found.values()) == text
 
 
 def _bundle(
