@@ -9,7 +9,8 @@ annotation test/fate gives it another fate, and may be changed or removed while 
 - image-missing: its image cannot be pulled
 - flapping: runs and is ready for two seconds, waits after a crash for two seconds, and so on
 
-It befalls all containers of the pod, or the one that the annotation test/fate-container names.
+It befalls all containers of the pod, or the one that the annotation test/fate-container names. An
+image whose tag is `missing` cannot be pulled, whatever the annotations say.
 A pod with a fate has a condition test/fate too: by it kwok knows what the pod already shows.
 """
 
@@ -52,6 +53,9 @@ _POD_STATUS = """
 {{ $now := Now | Quote }}
 {{ $annotations := or .metadata.annotations dict }}
 {{ $fate := or (index $annotations "test/fate") "healthy" }}
+{{ range .spec.containers }}
+  {{ if hasSuffix ":missing" .image }}{{ $fate = "image-missing" }}{{ end }}
+{{ end }}
 {{ $only := index $annotations "test/fate-container" }}
 {{ $flapping := eq $fate "flapping" }}
 {{ $look := $fate }}
@@ -153,7 +157,8 @@ _READY = '[.status.conditions[]? | select(.type == "Ready") | .status][0] == "Tr
 
 # Whether the pod shows another fate than the one that it is to have.
 _POD_IS_DUE = f"""
-(.metadata.annotations["{FATE}"] // "healthy")
+(if any(.spec.containers[]; .image | endswith(":missing")) then "image-missing"
+ else .metadata.annotations["{FATE}"] // "healthy" end)
 != ([.status.conditions[]? | select(.type == "{FATE}") | .reason][0]
     // (if {_READY} then "healthy" else "none" end))
 """

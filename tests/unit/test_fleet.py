@@ -15,7 +15,7 @@ from flower_operator.fleet.addon import Route, addon_objects, cluster_objects, p
 from flower_operator.fleet.decisions import APPLIED, Apply, Remove, Wait, Wanted, decide
 from flower_operator.fleet.hub import Identity
 from flower_operator.fleet.membership import cluster_status, membership_of
-from flower_operator.fleet.observed import Addon, Cluster, Object, Work, WorkSet
+from flower_operator.fleet.observed import Addon, Cluster, Object, Work
 from flower_operator.fleet.partitions import (
     Partitions,
     allocate,
@@ -112,9 +112,10 @@ def test_of_a_lost_cluster_nothing_counts_as_ready() -> None:
 def test_names_of_addons_tell_namesakes_apart_and_fit() -> None:
     one, other = place_of("a", "b-c", "p"), place_of("a-b", "c", "p")
     assert one.addon != other.addon
-    long = place_of("n" * 60, "f" * 40, "p" * 60)
-    assert len(long.addon) <= 63
+    long = place_of("n" * 40, "f" * 40, "p" * 60)
+    assert len(f"{long.namespace}.{long.addon}") <= 63
     assert long.addon.startswith("flower-ffff")
+    assert len(place_of("n" * 63, "f" * 40, "p").addon) <= 63
 
 
 def hub_objects(
@@ -223,6 +224,11 @@ def test_clientapps_come_as_a_work_of_their_own() -> None:
         "supernode"
     ]
     spec = objects["ManifestWorkReplicaSet"]["spec"]
+    # In the namespace of a cluster its works are called like it.
+    assert (
+        objects["ManifestWorkReplicaSet"]["metadata"]["name"]
+        == place_of("team", "fed", "edge").addon
+    )
     assert spec["placementRefs"][0]["name"] == "gpu"
     assert spec["placementRefs"][0]["rolloutStrategy"]["progressive"]["maxConcurrency"] == "25%"
     *_, workload = spec["manifestWorkTemplate"]["workload"]["manifests"]
@@ -361,10 +367,6 @@ def test_a_cluster_is_settled_when_all_its_pods_are_of_its_last_generation() -> 
 
 
 def test_a_pool_is_not_complete_before_its_clientapps_can_run() -> None:
-    metadata = Metadata(name="set")
-    assert WorkSet(metadata, 2, 2, True).complete
-    others = ((2, 1, True), (2, 2, False), (0, 0, True))
-    assert not any(WorkSet(metadata, *each).complete for each in others)
     pool = PoolOutline("edge", "w", "StatefulSet", 1, "1.41.0", False)
     well = ClusterStatus(name="paris", desired=1, ready=1, addon="Available")
     assert Placed(pool, (well,)).state is None

@@ -51,6 +51,13 @@ Volumes = Annotated[list[Volume], Keyed("name")]
 VolumeMounts = Annotated[list[VolumeMount], Keyed("mountPath")]
 
 
+def _time_of(duration: str) -> timedelta:
+    """One too long for a calendar is as good as for ever."""
+    parts = re.findall(r"([0-9]+)([hms])", duration)
+    seconds = sum(int(number) * SECONDS[unit] for number, unit in parts)
+    return timedelta(seconds=min(seconds, LONGEST_SECONDS))
+
+
 class Part(BaseModel):
     """A part of the manifest: strict about types, closed to unknown fields."""
 
@@ -234,6 +241,10 @@ class Rollout(Part):
         default="10m", description="When a cluster that is not done counts as failed."
     )
 
+    @property
+    def deadline(self) -> timedelta:
+        return _time_of(self.progress_deadline)
+
 
 class PoolPlacement(Part):
     name: Annotated[str, Field(max_length=63, pattern="^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")] = Field(
@@ -331,12 +342,8 @@ class Rotation(Part):
 
     @property
     def longest(self) -> timedelta | None:
-        """`max_wait` as a time; one too long for a calendar is as good as none."""
-        if self.max_wait is None:
-            return None
-        parts = re.findall(r"([0-9]+)([hms])", self.max_wait)
-        seconds = sum(int(number) * SECONDS[unit] for number, unit in parts)
-        return timedelta(seconds=min(seconds, LONGEST_SECONDS))
+        """`max_wait` as a time."""
+        return None if self.max_wait is None else _time_of(self.max_wait)
 
 
 class Tls(Part):

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..api.rules import superexec_name
 from ..api.types import Federation, Pool, Rollout
+from ..kube.applied import digest, marked
 from ..render import secrets
 from ..render.agent import KEYS, REPORT, agent_objects, report_name
 from ..render.facts import Facts, Numbers, Site
@@ -23,7 +23,17 @@ from ..render.secrets import site_authority_name
 from ..render.skupper import Grant, linking_objects
 from ..render.supernodes import pool_objects, site_service, superexec_objects
 from ..trust.layout import BUNDLE_FILE
-from .observed import AUTHORITY, DESIRED, GENERATION, OBSERVED, PARTITIONS, READY, UPDATED
+from .observed import (
+    AUTHORITY,
+    DESIRED,
+    GENERATION,
+    MARK,
+    MARKED,
+    OBSERVED,
+    PARTITIONS,
+    READY,
+    UPDATED,
+)
 from .partitions import ranges
 from .resources import (
     ADDON,
@@ -76,10 +86,11 @@ class Place:
 
 
 def place_of(namespace: str, federation: str, pool: str) -> Place:
-    """Names of addons are the hub's: a hash tells namesakes of other namespaces apart."""
+    """Names of addons are the hub's: a hash tells namesakes of other namespaces apart. With the
+    namespace before it, a name is a label of works too, and no longer than those may be."""
     whole = f"{namespace}/{federation}/{pool}"
     tail = hashlib.sha256(whole.encode()).hexdigest()[:HASH_LENGTH]
-    room = LONGEST_NAME - len(ADDON_PREFIX) - len(tail) - 1
+    room = max(LONGEST_NAME - len(namespace) - len(ADDON_PREFIX) - len(tail) - 2, 1)
     head = f"{federation}-{pool}"[:room].rstrip("-")
     return Place(f"{ADDON_PREFIX}{head}-{tail}", namespace, federation, pool)
 
@@ -248,10 +259,13 @@ def _work_set(
     namespace = namespace_of(federation, facts)
     policies = site_policies(federation, position, facts, releases)[1:]
     (workload,) = superexec_objects(federation, position, facts, releases.pools[position])
+    mark = digest(workload)
+    workload = marked(workload, MARKED, mark)
     metadata = {
-        "name": superexec_name(federation.name, pool.name),
+        "name": place.addon,
         "namespace": place.namespace,
         "labels": place.labels,
+        "annotations": {MARKED: mark},
     }
     spec = {
         "placementRefs": [
@@ -265,7 +279,9 @@ def _work_set(
                 },
             },
             "workload": {"manifests": [_namespace(namespace), *policies, workload]},
-            "manifestConfigs": [_feedback(workload) | {"conditionRules": [_progress(workload)]}],
+            "manifestConfigs": [
+                _feedback(workload, **_OF_APPS) | {"conditionRules": [_progress(workload, mark)]}
+            ],
         },
     }
     return _head(WORK_SET, metadata) | {"spec": spec}
@@ -319,20 +335,26 @@ _OF_ALL_KINDS = {
     OBSERVED: ".status.observedGeneration",
     AUTHORITY: ".spec.template.metadata.annotations." + secrets.AUTHORITY.replace(".", r"\."),
 }
+_OF_APPS = {MARK: ".metadata.annotations." + MARKED.replace(".", r"\.")}
 
 
-def _progress(workload: Object) -> Object:
+def _progress(workload: Object, mark: str) -> Object:
+    """Agents may look before they apply what is new: what is old must not be taken for done."""
+    newest = (
+        f"has(object.metadata.annotations) && '{MARKED}' in object.metadata.annotations && "
+        f"object.metadata.annotations['{MARKED}'] == '{mark}'"
+    )
     return {
         "type": "CEL",
         "condition": "Progressing",
-        "celExpressions": [f"!({_ROLLED_OUT[workload['kind']]})"],
+        "celExpressions": [f"!({newest} && {_ROLLED_OUT[workload['kind']]})"],
         "messageExpression": "result ? 'rolling out' : 'rolled out'",
     }
 
 
-def _feedback(workload: Object) -> Object:
+def _feedback(workload: Object, **further: str) -> Object:
     """What the hub is told of a workload on another cluster."""
-    told = _COUNTS[workload["kind"]] | _OF_ALL_KINDS
+    told = _COUNTS[workload["kind"]] | _OF_ALL_KINDS | further
     paths = [{"name": name, "path": path} for name, path in told.items()]
     return {
         "resourceIdentifier": {

@@ -9,11 +9,12 @@ from ..kube.client import Client
 from ..render.metadata import COMPONENT, MANAGER
 from . import observed
 from .addon import ADDON_PREFIX, FEDERATION, NAMESPACE
-from .observed import Addon, Cluster, Decision, Object, Work, WorkSet
+from .observed import Addon, Cluster, Decision, Object, Work
 from .resources import ADDON, MANAGED_CLUSTER, OWN, PLACEMENT_DECISION, WORK, WORK_SET
 
 OURS = {"labelSelector": f"app.kubernetes.io/managed-by={MANAGER},{COMPONENT}=fleet"}
 OF_ADDONS = {"labelSelector": observed.ADDON_NAME}
+OF_SETS = {"labelSelector": observed.WORK_SET_NAME}
 CALM_SECONDS = 0.5
 Identity = tuple[str, str, str]
 """Kind, namespace and name."""
@@ -43,15 +44,18 @@ class Hub:
             calm=CALM_SECONDS,
             changed=self._cluster_changed,
         )
-        self._works: Cache[observed.WorkForm, Work] = Cache(
-            client,
-            WORK,
-            observed.WorkForm,
-            self._our_work,
-            select=OF_ADDONS,
-            calm=CALM_SECONDS,
-            index=lambda work: work.addon,
-            changed=self._work_changed,
+        self._works, self._apps = (
+            Cache(
+                client,
+                WORK,
+                observed.WorkForm,
+                _our_work,
+                select=select,
+                calm=CALM_SECONDS,
+                index=lambda work: work.addon,
+                changed=self._work_changed,
+            )
+            for select in (OF_ADDONS, OF_SETS)
         )
         self._objects: dict[str, Cache[Any, Any]] = {}
         for resource in OWN.values():
@@ -105,6 +109,10 @@ class Hub:
     def works(self, addon: str) -> dict[str, Work]:
         return {work.cluster: work for work in self._works.group(addon)}
 
+    def apps(self, addon: str) -> dict[str, Work]:
+        """The works with the SuperExecs of an addon's ClientApps, by cluster."""
+        return {work.cluster: work for work in self._apps.group(addon)}
+
     def objects(self, key: Key) -> dict[Identity, Object]:
         """Everything that was made for a Federation."""
         return {
@@ -118,9 +126,10 @@ class Hub:
         found = self._objects[ADDON.kind].group(key)
         return {each.metadata.namespace: each for each in found if each.metadata.name == addon}
 
-    def work_set(self, namespace: str, name: str) -> WorkSet | None:
-        found: WorkSet | None = self._objects[WORK_SET.kind].get((namespace, name))
-        return found
+    def newest_apps(self, namespace: str, addon: str) -> str | None:
+        """The mark of what ClientApps are to run in; None: there is no such thing apart."""
+        found: Object | None = self._objects[WORK_SET.kind].get((namespace, addon))
+        return found.metadata.annotations.get(observed.MARKED) if found else None
 
     def put(self, kind: str, answer: bytes) -> Object:
         """Take over the answer to a write of ours; its writer knows of it and is not told."""
@@ -133,11 +142,8 @@ class Hub:
         return kept
 
     def _all(self) -> list[Cache[Any, Any]]:
-        return [self._decisions, self._clusters, self._works, *self._objects.values()]
-
-    def _our_work(self, form: observed.WorkForm) -> Work | None:
-        work = observed.work_of(form)
-        return work if work.addon.startswith(ADDON_PREFIX) else None
+        works = [self._works, self._apps]
+        return [self._decisions, self._clusters, *works, *self._objects.values()]
 
     def _decision_changed(self, key: Key, old: Decision | None, new: Decision | None) -> None:
         for each in (old, new):
@@ -164,8 +170,12 @@ class Hub:
 
 _FORMS: dict[str, tuple[Any, Any]] = {
     ADDON.kind: (observed.AddonForm, observed.addon_of),
-    WORK_SET.kind: (observed.WorkSetForm, observed.work_set_of),
 }
+
+
+def _our_work(form: observed.WorkForm) -> Work | None:
+    work = observed.work_of(form)
+    return work if work.addon.startswith(ADDON_PREFIX) else None
 
 
 def _federation(each: Object) -> Key | None:

@@ -11,10 +11,13 @@ Struct = msgspec.Struct
 
 PLACEMENT = "cluster.open-cluster-management.io/placement"
 ADDON_NAME = "open-cluster-management.io/addon-name"
+WORK_SET_NAME = "work.open-cluster-management.io/manifestworkreplicaset"
 PARTITIONS = f"{PREFIX}/partitions"
 # What is told of a pool's workload on another cluster.
 READY, DESIRED, UPDATED = "ready", "desired", "updated"
 GENERATION, OBSERVED, AUTHORITY = "generation", "observed", "authority"
+# What tells a new workload from the one before it, on the workload itself and as it is told.
+MARKED, MARK = f"{PREFIX}/mark", "mark"
 AVAILABLE = "ManagedClusterConditionAvailable"
 
 
@@ -116,7 +119,7 @@ class _ResourceStatus(Struct):
     manifests: list[_Manifest] | None = None
 
 
-class _WorkStatus(Struct, rename="camel"):
+class _WorkStatus(_Conditions, rename="camel"):
     resource_status: _ResourceStatus = msgspec.field(default_factory=_ResourceStatus)
 
 
@@ -137,6 +140,10 @@ class Work(Struct):
     """What it tells of keys, where it makes some."""
     authority: str = ""
     """The newest CA that its pods are given."""
+    mark: str = ""
+    """Which of several versions is there, where they spread cluster by cluster."""
+    progressing: str = ""
+    """Since when it has not been done with that; none: it is done."""
 
     @property
     def settled(self) -> bool:
@@ -144,34 +151,6 @@ class Work(Struct):
         told = self.numbers
         counts = {told.get(each, 0) for each in (READY, DESIRED, UPDATED)}
         return len(counts) == 1 and told.get(OBSERVED) == told.get(GENERATION)
-
-
-class _Summary(Struct):
-    total: int = 0
-    available: int = 0
-    progressing: int = 0
-
-
-class _WorkSetStatus(_Conditions):
-    summary: _Summary = msgspec.field(default_factory=_Summary)
-
-
-class WorkSetForm(Struct):
-    metadata: Metadata = msgspec.field(default_factory=Metadata)
-    status: _WorkSetStatus = msgspec.field(default_factory=_WorkSetStatus)
-
-
-class WorkSet(Object):
-    """The SuperExecs of a pool's ClientApps, by the number of clusters."""
-
-    wanted: int
-    done: int
-    rolled_out: bool
-    """Whether all were given the newest."""
-
-    @property
-    def complete(self) -> bool:
-        return self.rolled_out and self.done == self.wanted > 0
 
 
 def decision_of(form: DecisionForm) -> Decision:
@@ -202,13 +181,6 @@ def addon_of(form: AddonForm) -> Addon:
     return Addon(unversioned(form.metadata), partitions, health.status if health else "Unknown")
 
 
-def work_set_of(form: WorkSetForm) -> WorkSet:
-    summary, found = form.status.summary, form.status.find("PlacementRolledOut")
-    rolled_out = found is not None and found.status == "True"
-    done = max(summary.available - summary.progressing, 0)
-    return WorkSet(unversioned(form.metadata), summary.total, done, rolled_out)
-
-
 def work_of(form: WorkForm) -> Work:
     numbers = {
         value.name: value.field_value.integer
@@ -228,14 +200,19 @@ def work_of(form: WorkForm) -> Work:
         for value in manifest.status_feedback.values or ()
         if value.field_value.string is not None
     }
-    metadata = form.metadata
+    metadata, progress = form.metadata, form.status.find("Progressing")
+    if progress and progress.status == "False":
+        progress = None
     return Work(
         cluster=metadata.namespace,
-        addon=metadata.labels.get(ADDON_NAME, ""),
+        # The works of ClientApps have the same name.
+        addon=metadata.labels.get(ADDON_NAME, metadata.name),
         numbers=numbers,
         refusal=next(refusals, ""),
         report=texts.get(REPORT),
         authority=texts.get(AUTHORITY, ""),
+        mark=texts.get(MARK, ""),
+        progressing=progress.last_transition_time if progress else "",
     )
 
 

@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
-from ..api.rules import superexec_name
-from ..api.types import ClusterStatus, Federation
+from ..api.types import ClusterStatus, Federation, Rollout
 from ..kube.applied import digest, mark, marked
 from ..kube.cache import Key
 from ..kube.client import Client
@@ -25,6 +25,7 @@ from .membership import Membership, cluster_status, membership_of
 from .observed import DESIRED, READY, UPDATED, ClusterForm, Object, cluster_of
 from .partitions import Holder, Partitions, total
 from .resources import ADDON, MANAGED_CLUSTER, OWN
+from .rollout import Spread, spread_of
 
 # Each cluster's objects are made one after the other; so many clusters at a time.
 SIDE_BY_SIDE = 16
@@ -41,6 +42,7 @@ class PlacedPool:
     """SuperNodes with a number, on each cluster."""
     replicas: int | None
     """What there are now; None: as many as it has nodes."""
+    rollout: Rollout
 
 
 @dataclass(frozen=True)
@@ -249,12 +251,15 @@ class Placing:
             for name in (membership.members if membership else ())
         ]
 
-    def apps_missing(self, key: Key, pool: PlacedPool) -> str:
-        """What is said of ClientApps' SuperExecs that are not all there yet."""
-        found = self._hub.work_set(key[0], superexec_name(key[1], pool.name))
-        if found is None or found.complete:
-            return ""
-        return f"SuperExecs of ClientApps are ready on {found.done} of {found.wanted} clusters"
+    def spread(self, key: Key, pool: PlacedPool, survey: Survey, now: datetime) -> Spread:
+        """How far ClientApps' SuperExecs have come."""
+        addon, membership = place_of(*key, pool.name).addon, survey.memberships[pool.name]
+        newest = self._hub.newest_apps(key[0], addon)
+        if newest is None or membership is None:
+            return Spread()
+        heard = {name for name, each in self._hub.clusters.items() if each.available}
+        there = heard.intersection(membership.members)
+        return spread_of(there, self._hub.apps(addon), newest, pool.rollout, now)
 
     async def _is_just_lost(self, action: Action) -> bool:
         """Whether a cluster is to lose its addon that is only lost itself: that it is not selected

@@ -1,6 +1,8 @@
 """Federations with pools on other clusters: what of them is the hub's."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -56,10 +58,12 @@ class Look:
 class Placements:
     """None of a hub where Open Cluster Management is not installed."""
 
-    def __init__(self, client: Client, caches: Caches, hub: Hub | None) -> None:
+    def __init__(
+        self, client: Client, caches: Caches, hub: Hub | None, clock: Callable[[], datetime]
+    ) -> None:
         self._client = client
         self._caches = caches
-        self._hub = hub
+        self._clock = clock
         self._placing = Placing(client, hub) if hub else None
         self._ledger = Ledger(client, "partitions", read, write)
         self._keys = Ledger(client, "fleet-keys", read_record, write_record)
@@ -152,8 +156,9 @@ class Placements:
                 key, known, look.survey, look.partitions, look.connected
             )
             waiting = None if clusters else _nowhere(known, look.survey)
-            missing_apps = self._placing.apps_missing(key, known)
-            placed.append(Placed(pool, tuple(clusters), waiting, missing_apps))
+            apps = self._placing.spread(key, known, look.survey, self._clock())
+            told = apps.missing, apps.fault, apps.recheck
+            placed.append(Placed(pool, tuple(clusters), waiting, *told))
         return placed, outcome
 
     def _route(self, key: Key, outline: Outline, exposure: Exposure) -> Route | tuple[str, str]:
@@ -201,7 +206,7 @@ class Placements:
 
 def _pools(outline: Outline) -> list[PlacedPool]:
     return [
-        PlacedPool(pool.name, pool.position, pool.placement, pool.size, pool.replicas)
+        PlacedPool(pool.name, pool.position, pool.placement, pool.size, pool.replicas, pool.rollout)
         for pool in outline.placed
     ]
 

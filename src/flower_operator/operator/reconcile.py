@@ -70,7 +70,7 @@ class Reconciler:
         self._client = client
         self._caches = caches
         self._connections = connections
-        self._placements = Placements(client, caches, hub)
+        self._placements = Placements(client, caches, hub, clock)
         self._facts = facts
         self._clock = clock
         safe, self._maker = Safe(client, caches), Maker()

@@ -1,10 +1,10 @@
 """What a status needs to know of a Federation's plan, small enough to keep for each."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 from ..api.rules import pool_name, serverapp_name, superlink_name
-from ..api.types import Federation, IssuerRef, Mode
+from ..api.types import Federation, IssuerRef, Mode, Rollout
 from ..flower.commands import LOOPBACK
 from ..render import Facts, Plan
 from ..render.metadata import namespace_of
@@ -34,6 +34,8 @@ class PoolOutline:
     """In the manifest."""
     size: int = 0
     """SuperNodes with a number, also while it is suspended."""
+    rollout: Rollout = field(default_factory=Rollout)
+    """How what its ClientApps run in spreads over clusters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,7 @@ def outline_of(federation: Federation, plan: Plan, facts: Facts) -> Outline:
             placement=pool.placement.name if pool.placement else "",
             position=position,
             size=pool.replicas or 0,
+            rollout=pool.placement.rollout if pool.placement else Rollout(),
         )
         for position, (pool, releases) in enumerate(
             zip(spec.supernodes.pools, plan.releases.pools, strict=True)

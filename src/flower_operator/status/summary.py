@@ -62,6 +62,10 @@ class Placed:
     """Why it is on none yet, as reason and message."""
     apps_missing: str = ""
     """What there is to say of ClientApps, where they are in pods of their own."""
+    apps_fault: Fault | None = None
+    """Why they come no further."""
+    recheck: float | None = None
+    """Seconds until time alone may change it."""
 
     @property
     def title(self) -> str:
@@ -86,6 +90,9 @@ class Placed:
         if lost:
             names = ", ".join(lost[:3]) + (f" and {len(lost) - 3} more" if lost[3:] else "")
             found.append(Fault("ClusterLost", f"{self.title}: the hub does not hear of {names}"))
+        if self.apps_fault:
+            fault = self.apps_fault
+            found.append(Fault(fault.reason, f"{self.title}: {fault.message}"))
         return tuple(found)
 
     @property
@@ -468,4 +475,5 @@ def _recheck(observation: Observation, now: datetime) -> float | None:
     times = [each.until for pod in observation.pods for each in pod.troubles if each.until]
     times += [mishap.until for mishap in observation.mishaps]
     later = [time - now.timestamp() for time in times if time > now.timestamp()]
+    later += [each.recheck for each in observation.placed if each.recheck is not None]
     return min(later) if later else None
