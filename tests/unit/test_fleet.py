@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,7 +16,7 @@ from flower_operator.fleet.addon import Route, addon_objects, cluster_objects, p
 from flower_operator.fleet.decisions import APPLIED, Apply, Remove, Wait, Wanted, decide
 from flower_operator.fleet.hub import Identity
 from flower_operator.fleet.membership import cluster_status, membership_of
-from flower_operator.fleet.observed import Addon, Cluster, Object, Work
+from flower_operator.fleet.observed import Addon, Cluster, ClusterForm, Object, Work, cluster_of
 from flower_operator.fleet.partitions import (
     Partitions,
     allocate,
@@ -99,6 +100,23 @@ def test_a_lost_cluster_that_was_told_to_leave_is_no_member() -> None:
     addons = {"lost": addon(deletion_timestamp="2026-01-01T00:00:00Z")}
     found = membership_of((), addons, {}, clusters)
     assert (found.members, found.leaving) == ((), ("lost",))
+
+
+def test_a_cluster_that_is_not_accepted_any_more_leaves_whether_it_is_heard_of_or_not() -> None:
+    for heard in ("True", "Unknown"):
+        told = [{"type": "ManagedClusterConditionAvailable", "status": heard}]
+        form = {"spec": {"hubAcceptsClient": False}, "status": {"conditions": told}}
+        cluster = cluster_of(msgspec.convert({"metadata": {"name": "c"}, **form}, ClusterForm))
+        assert cluster
+        found = membership_of({"c"}, {"c": addon()}, {}, {"c": cluster})
+        assert (found.members, found.leaving) == ((), ("c",))
+
+
+def test_a_cluster_on_its_way_out_is_none() -> None:
+    metadata = Metadata(name="c", deletion_timestamp="2026-01-01T00:00:00Z")
+    form = ClusterForm(metadata)
+    form.spec.hub_accepts_client = True
+    assert cluster_of(form) is None
 
 
 def test_of_a_lost_cluster_nothing_counts_as_ready() -> None:

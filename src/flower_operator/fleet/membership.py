@@ -24,15 +24,13 @@ def membership_of(
 ) -> Membership:
     """`addons` and `works` are what there is of the pool, by cluster. A cluster that is lost is no
     longer selected, but stays: it may be back, and nothing could be taken from it meanwhile. One
-    that the hub does not know any more is gone for good."""
+    that the hub does not accept any more leaves; one that it does not know is gone for good."""
     lost = {
         name
         for name, addon in addons.items()
-        if name in clusters
-        and not clusters[name].available
-        and not addon.metadata.deletion_timestamp
+        if name in clusters and clusters[name].lost and not addon.metadata.deletion_timestamp
     }
-    members = {name for name in decided if name in clusters} | lost
+    members = {name for name in decided if name in clusters and clusters[name].accepted} | lost
     there = {name for name in (*addons, *works) if name in clusters}
     return Membership(tuple(sorted(members)), tuple(sorted(there - members)))
 

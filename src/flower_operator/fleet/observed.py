@@ -71,6 +71,13 @@ class Cluster(Struct):
     available: bool
     since: str
     """When that last changed."""
+    accepted: bool = True
+    """Whether it may be here; one that may not is not available either."""
+
+    @property
+    def lost(self) -> bool:
+        """Whether it may be back any moment."""
+        return self.accepted and not self.available
 
 
 class ObjectForm(Struct):
@@ -160,12 +167,13 @@ def decision_of(form: DecisionForm) -> Decision:
 
 
 def cluster_of(form: ClusterForm) -> Cluster | None:
-    """None of one that is not let in, or on its way out for good."""
-    if not form.spec.hub_accepts_client or form.metadata.deletion_timestamp:
+    """None of one that is on its way out for good."""
+    if form.metadata.deletion_timestamp:
         return None
-    found = form.status.find(AVAILABLE)
+    found, accepted = form.status.find(AVAILABLE), form.spec.hub_accepts_client
     available = found is not None and found.status == "True"
-    return Cluster(form.metadata.name, available, found.last_transition_time if found else "")
+    since = found.last_transition_time if found else ""
+    return Cluster(form.metadata.name, available and accepted, since, accepted)
 
 
 def object_of(form: ObjectForm) -> Object:

@@ -273,7 +273,7 @@ class Placing:
                 return False
             raise
         cluster = cluster_of(msgspec.json.decode(answer, type=ClusterForm))
-        return cluster is not None and not cluster.available
+        return cluster is not None and cluster.lost
 
     async def _act(self, key: Key, actions: Iterable[Action]) -> Outcome:
         """What all clusters share first; then cluster by cluster, for the config of each must be
