@@ -12,7 +12,7 @@ from tests.harness.control_plane import ControlPlane
 from tests.harness.operator_process import OperatorProcess
 
 DEFINITIONS = Path(__file__).with_name("skupper.yaml")
-GRANTED = {
+GRANTED: Document = {
     "status": "Ready",
     "url": "https://grants.example:9090/abc",
     "code": "code",
@@ -20,6 +20,10 @@ GRANTED = {
     "redemptions": 1,
     "expirationTime": "2099-01-01T00:00:00Z",
 }
+
+
+OVER: Document = {"expirationTime": "2020-01-01T00:00:00Z"}
+USED_UP: Document = {"redemptions": 100}
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +55,11 @@ def spec_of(room: Namespace, plural: str, name: str) -> Document:
     assert code == 200, answer
     found: Document = answer["spec"]
     return found
+
+
+def grant_uid(room: Namespace) -> str | None:
+    code, answer = room.cluster.request("GET", skupper_path(room, "accessgrants", "lab"))
+    return answer["metadata"]["uid"] if code == 200 else None
 
 
 @pytest.mark.usefixtures("operator")
@@ -94,8 +103,14 @@ def test_other_clusters_link_and_join_and_what_is_missing_is_told(
             "port": 9092,
         }
 
-        tell(room, "accessgrants", "lab", {**GRANTED, "expirationTime": "2020-01-01T00:00:00Z"})
-        assert "AccessGrant lab ended at 2020-01-01" in person.flower(*join, status=1)
+        # Over or used up, it is replaced, and who joins then has a token of the new one.
+        for number, end in enumerate((OVER, USED_UP)):
+            before = grant_uid(room)
+            tell(room, "accessgrants", "lab", GRANTED | end)
+            wait_until(lambda: grant_uid(room) not in (None, before), "the grant stays")  # noqa: B023
+            assert "Skupper has not answered AccessGrant lab yet" in person.flower(*join, status=1)
+            tell(room, "accessgrants", "lab", GRANTED | {"code": f"code-{number}"})
+            assert f"code: code-{number}" in person.flower(*join)
 
 
 def said(room: Namespace) -> str:

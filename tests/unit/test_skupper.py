@@ -1,15 +1,22 @@
 """Skupper's objects, and how far it is."""
 
 from dataclasses import replace
+from datetime import UTC, datetime
 
+import msgspec
 import pytest
 
 from flower_operator.api.manifest import parse
 from flower_operator.render import Facts, render
 from flower_operator.render.joining import joining_objects
 from flower_operator.render.skupper import Grant
-from flower_operator.status.interconnect import interconnected
-from flower_operator.status.observed import Interconnection, Metadata
+from flower_operator.status.interconnect import grants_of, interconnected
+from flower_operator.status.observed import (
+    Interconnection,
+    InterconnectionForm,
+    Metadata,
+    interconnection_of,
+)
 from tests.unit.federations import document, find, plan
 from tests.unit.test_external import external
 from tests.unit.test_joining import JOINING
@@ -87,6 +94,32 @@ def test_nobody_can_link_before_the_site_is_ready(
     of = outline(interconnect="skupper")
     assert interconnected(of, site).waiting == ("Interconnecting", waiting)
     assert interconnected(outline(), site).waiting is None
+
+
+def granted(ends: str, redemptions: int = 1) -> Interconnection:
+    told = {"url": "u", "code": "c", "ca": "p", "expirationTime": ends, "redemptions": redemptions}
+    form = {"metadata": {"uid": ends}, "spec": {"redemptionsAllowed": 100}, "status": told}
+    return interconnection_of("AccessGrant", msgspec.convert(form, InterconnectionForm))
+
+
+@pytest.mark.parametrize(
+    ("grant", "over", "recheck"),
+    [
+        (granted("2026-01-01T13:00:00+01:00"), True, None),
+        (granted("2026-01-01T12:01:00Z"), False, 60.0),
+        (granted("2026-01-01T12:01:00Z", 99), False, 60.0),
+        (granted("2026-01-01T12:01:00Z", 100), True, None),
+        (granted("whenever"), False, None),
+        (interconnection("AccessGrant", "Pending"), False, None),
+    ],
+)
+def test_a_grant_that_is_over_or_used_up_has_to_go(
+    grant: Interconnection, over: bool, recheck: float | None
+) -> None:
+    site = interconnection("Site", "Ready")
+    found = grants_of([site, grant], datetime(2026, 1, 1, 12, tzinfo=UTC))
+    assert (found.ended, found.recheck) == ((grant,) if over else (), recheck)
+    assert found.current == (None if over else grant.grant)
 
 
 def test_a_connector_that_nobody_listens_to_is_worth_a_note() -> None:

@@ -113,7 +113,7 @@ async def _grant(client: Client, federation: Federation) -> Grant:
         words = f"{name} has no AccessGrant yet; look at: kubectl flower status {name}"
         raise ClusterError(words) from None
     found = msgspec.json.decode(answer, type=_AccessGrant)
-    status, remedy = found.status, "delete it, and the operator makes it anew"
+    status, remedy = found.status, "the operator makes another one, try again in a moment"
     if not (status.url and status.code and status.ca):
         raise ClusterError(f"Skupper has not answered AccessGrant {name} yet: {status.message}")
     if status.redemptions >= found.spec.redemptions_allowed:

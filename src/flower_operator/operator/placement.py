@@ -19,7 +19,8 @@ from ..render.agent import admitted_files
 from ..render.facts import Numbers
 from ..render.metadata import PREFIX
 from ..render.skupper import Grant
-from ..status.observed import Federation, Interconnection, Workload
+from ..status.interconnect import grants_of
+from ..status.observed import Federation, Workload
 from ..status.outline import Exposure, Outline
 from ..status.summary import Connected, Placed
 from ..trust.keys import Enrolment
@@ -134,18 +135,20 @@ class Placements:
         if self._placing is None or look is None or outline.exposure is None:
             missing = ("NoClusterManagement", NOT_THERE)
             return [Placed(pool, waiting=missing) for pool in outline.placed], Outcome()
-        grant = self._grant(federation) if outline.interconnected else None
-        if outline.interconnected and grant is None:
-            return [Placed(pool, waiting=NO_GRANT) for pool in outline.placed], Outcome()
         route = self._route(key, outline, outline.exposure)
         if isinstance(route, tuple):
             return [Placed(pool, waiting=route) for pool in outline.placed], Outcome()
         pools = _pools(outline)
+        grant = self._grant(federation) if outline.interconnected else None
+        # What runs elsewhere is linked: without a grant it stays as it is.
+        locked = outline.interconnected and grant is None
         order = Order(partial(parsed_of, federation), version, facts, route, bundle, grant)
         further = _admitted(outline, look) if outline.authenticated else {}
-        outcome = await self._placing.care(
-            key, order, pools, look.survey, look.partitions, further, hold=hold
-        )
+        outcome = Outcome()
+        if not locked:
+            outcome = await self._placing.care(
+                key, order, pools, look.survey, look.partitions, further, hold=hold
+            )
         outcome.refused += [
             f"cluster {cluster} tells of a key that is another's: it is not let in with that"
             for _, cluster in look.enrolled.claimed
@@ -156,6 +159,8 @@ class Placements:
                 key, known, look.survey, look.partitions, look.connected
             )
             waiting = None if clusters else _nowhere(known, look.survey)
+            if locked and any(each.addon == "Placing" for each in clusters):
+                waiting = NO_GRANT
             apps = self._placing.spread(key, known, look.survey, self._clock())
             told = apps.missing, apps.fault, apps.recheck
             placed.append(Placed(pool, tuple(clusters), waiting, *told))
@@ -170,8 +175,7 @@ class Placements:
 
     def _grant(self, federation: Federation) -> Grant | None:
         children = self._caches.children(federation.metadata.uid).values()
-        grants = (each.grant for each in children if isinstance(each, Interconnection))
-        return next((grant for grant in grants if grant), None)
+        return grants_of(children, self._clock()).current
 
     async def leave(self, key: Key, federation: Federation) -> bool:
         """Of a Federation that is to go: whether nothing of it is left elsewhere."""

@@ -16,12 +16,12 @@ from ..fleet.hub import Hub
 from ..kube.client import Client
 from ..kube.errors import ApiError
 from ..kube.events import event
-from ..kube.resources import EVENT
+from ..kube.resources import ACCESS_GRANT, EVENT
 from ..render import Facts
 from ..render.facts import Identities, Numbers
 from ..render.metadata import MANAGER
 from ..status.admissions import Admissions
-from ..status.interconnect import MISSING, interconnected
+from ..status.interconnect import MISSING, grants_of, interconnected
 from ..status.observed import Federation
 from ..status.outline import Outline
 from ..status.stranded import find_stranded, patience_left
@@ -38,7 +38,7 @@ from .placement import Look, Placements
 from .progress import Progress
 from .safe import Safe, TrustFault
 from .stranded import pods_of, start_again
-from .tasks import clear_away, left_over
+from .tasks import clear_away, delete, left_over
 from .transitions import Transition, progress_only, transitions
 from .trust import Keeper, Trusted, may_have_runs
 from .upgrade import Upgrade, decide_upgrade
@@ -134,9 +134,10 @@ class Reconciler:
             key, federation, upgrade, outcome, trusted, admissions, placed, elsewhere
         )
         await self._clear_tasks(key, upgrade.outline)
+        again = [recheck, await self._replace_grants(key, federation)]
         if outcome.retry is not None:
             raise Retry(outcome.retry)
-        return recheck
+        return min((each for each in again if each is not None), default=None)
 
     async def _let_go(self, key: Key, federation: Federation | None) -> float | None:
         """What it was made of goes with it: the garbage collector sees to that, but not on other
@@ -163,6 +164,15 @@ class Reconciler:
             await clear_away(self._client, found)
             extra = {"federation": "/".join(key), "pods": [each.name for each in found]}
             log.info("tasks cleared away", extra=extra)
+
+    async def _replace_grants(self, key: Key, federation: Federation) -> float | None:
+        """Remove those that are over: what is missing is made anew. When the next is."""
+        children = self._caches.children(federation.metadata.uid).values()
+        grants = grants_of(children, self._clock())
+        for each in grants.ended:
+            await delete(self._client, ACCESS_GRANT, key[0], each.metadata.name, each.metadata.uid)
+            log.info("grant is over", extra={"federation": "/".join(key)})
+        return grants.recheck
 
     async def _look_around(self, key: Key, federation: Federation, desired: Desired) -> Look | None:
         connected = self._connections.get(key)

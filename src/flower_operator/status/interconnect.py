@@ -1,8 +1,11 @@
 """How far Skupper is with what other clusters reach a SuperLink by."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 
+from ..render.skupper import Grant
 from .observed import Interconnection
 from .outline import Outline
 
@@ -20,6 +23,37 @@ class Interconnected:
 
 
 NOTHING = Interconnected()
+
+
+@dataclass(frozen=True)
+class Grants:
+    """Whether other clusters can link."""
+
+    current: Grant | None = None
+    ended: tuple[Interconnection, ...] = ()
+    """Those that let nobody link any more. Skupper does not prolong a grant: others have to take
+    their place."""
+    recheck: float | None = None
+    """Seconds until time alone may change it."""
+
+
+def grants_of(children: Iterable[object], now: datetime) -> Grants:
+    found = [each for each in children if isinstance(each, Interconnection) and each.grant]
+    left = {each.metadata.uid: _seconds_left(each, now) for each in found}
+    ended = tuple(each for each in found if left[each.metadata.uid] <= 0)
+    current = [each for each in found if each not in ended]
+    times = [left[each.metadata.uid] for each in current]
+    return Grants(
+        current[0].grant if current else None,
+        ended,
+        min((seconds for seconds in times if math.isfinite(seconds)), default=None),
+    )
+
+
+def _seconds_left(each: Interconnection, now: datetime) -> float:
+    if each.used_up:
+        return 0.0
+    return math.inf if each.ends is None else each.ends - now.timestamp()
 
 
 def interconnected(outline: Outline, children: Iterable[object]) -> Interconnected:
