@@ -16,7 +16,16 @@ from flower_operator.fleet.addon import Route, addon_objects, cluster_objects, p
 from flower_operator.fleet.decisions import APPLIED, Apply, Remove, Wait, Wanted, decide
 from flower_operator.fleet.hub import Identity
 from flower_operator.fleet.membership import cluster_status, membership_of
-from flower_operator.fleet.observed import Addon, Cluster, ClusterForm, Object, Work, cluster_of
+from flower_operator.fleet.observed import (
+    Addon,
+    Cluster,
+    ClusterForm,
+    Object,
+    Work,
+    WorkForm,
+    cluster_of,
+    work_of,
+)
 from flower_operator.fleet.partitions import (
     Partitions,
     allocate,
@@ -375,6 +384,18 @@ def test_over_skupper_clusters_link_and_supernodes_go_to_its_router() -> None:
     assert to_router == {
         "to": [{"podSelector": {"matchLabels": {"skupper.io/component": "router"}}}]
     }
+
+
+@pytest.mark.parametrize(
+    ("message", "refusal"),
+    [('namespaces "team" not found', ""), ("exceeded quota", "exceeded quota")],
+)
+def test_what_a_cluster_cannot_apply_is_told_unless_it_is_only_early(
+    message: str, refusal: str
+) -> None:
+    condition = {"type": "Applied", "status": "False", "message": message}
+    manifests = {"resourceStatus": {"manifests": [{"conditions": [condition]}]}}
+    assert work_of(msgspec.convert({"status": manifests}, WorkForm)).refusal == refusal
 
 
 def test_a_cluster_is_settled_when_all_its_pods_are_of_its_last_generation() -> None:

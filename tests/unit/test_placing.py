@@ -1,0 +1,230 @@
+"""What is written to a hub, in which order, and what keeps it from being written."""
+
+import asyncio
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from flower_operator.api.manifest import parse
+from flower_operator.api.types import Rollout
+from flower_operator.fleet.addon import Route, place_of
+from flower_operator.fleet.hub import Hub, Identity
+from flower_operator.fleet.membership import Membership
+from flower_operator.fleet.observed import Addon, Cluster, Object, ObjectForm, Work, object_of
+from flower_operator.fleet.partitions import Partitions, read, write
+from flower_operator.fleet.placing import Order, Outcome, PlacedPool, Placing, Survey
+from flower_operator.kube.client import Client
+from flower_operator.kube.errors import ApiError
+from flower_operator.kube.resources import Resource
+from flower_operator.operator.ledger import Ledger
+from flower_operator.operator.safe import TrustFault
+from flower_operator.render import Facts
+from flower_operator.status.observed import Metadata
+from tests.unit.federations import Document, document
+from tests.unit.observations import UID, federation
+
+KEY = ("team", "fed")
+ADDON = place_of("team", "fed", "edge").addon
+POOL = PlacedPool("edge", 0, "gpu", 1, 1, Rollout())
+
+
+@dataclass
+class Server:
+    """As much of a hub, and of what is known of it, as is asked here."""
+
+    stored: dict[str, Document] = field(default_factory=dict)
+    known: dict[Identity, Object] = field(default_factory=dict)
+    clusters: dict[str, Cluster] = field(default_factory=dict)
+    log: list[str] = field(default_factory=list)
+    refused: Collection[str] = ()
+    version: int = 0
+
+    async def get(self, path: str) -> bytes:
+        name = path.rpartition("/")[2]
+        if name not in self.stored:
+            raise ApiError(404, "NotFound", "not found")
+        return msgspec.json.encode(self.stored[name])
+
+    async def create(self, resource: Resource, namespace: str, body: Document) -> bytes:
+        return self._store(body)
+
+    async def replace(self, resource: Resource, body: Document) -> bytes:
+        found = self.stored[body["metadata"]["name"]]["metadata"]
+        if body["metadata"].get("resourceVersion") not in (None, found["resourceVersion"]):
+            raise ApiError(409, "Conflict", "it has changed")
+        return self._store(body)
+
+    def _store(self, body: Document) -> bytes:
+        self.version += 1
+        body = {**body, "metadata": {**body["metadata"], "resourceVersion": str(self.version)}}
+        self.stored[body["metadata"]["name"]] = body
+        return msgspec.json.encode(body)
+
+    async def apply(self, resource: Resource, body: Document) -> bytes:
+        metadata = body["metadata"]
+        title = f"{resource.kind} {metadata.get('namespace', '')}".strip()
+        if title in self.refused:
+            raise ApiError(500, "InternalError", "not now")
+        self.log.append(title)
+        generation = 1 if "uid" not in metadata else 2
+        return msgspec.json.encode(
+            {**body, "metadata": {**metadata, "uid": "u", "generation": generation}}
+        )
+
+    apply_new = apply
+
+    async def delete(
+        self, resource: Resource, namespace: str | None, name: str, uid: str | None, _: str
+    ) -> bytes:
+        self.log.append(f"no {resource.kind} {namespace} {uid}")
+        return b"{}"
+
+    def objects(self, key: tuple[str, str]) -> dict[Identity, Object]:
+        return dict(self.known)
+
+    def put(self, kind: str, answer: bytes) -> Object:
+        kept = object_of(msgspec.json.decode(answer, type=ObjectForm))
+        self.known[kind, kept.metadata.namespace, kept.metadata.name] = kept
+        return kept
+
+    def works(self, addon: str) -> dict[str, Work]:
+        numbers = {"ready": 1, "desired": 1, "updated": 1}
+        return {name: Work(name, addon, numbers) for name in self.clusters}
+
+    def addons(self, key: tuple[str, str], addon: str) -> Mapping[str, Addon]:
+        metadata = Metadata(name=addon)
+        return {name: Addon(metadata, (at,), "True") for at, name in enumerate(self.clusters)}
+
+
+def care(server: Server, *members: str, hold: bool = False, size: int = 1) -> Outcome:
+    """`size`: of what all share, the partitions in all."""
+    config = {"all": "{partitions}"}
+    pool = {"name": "edge", "replicas": 1, "placement": {"name": "gpu"}, "nodeConfig": config}
+    manifest = document(pool=pool)
+    order = Order(lambda: parse(manifest), (), Facts(namespace="team"), Route("hub", 1), None, None)
+    survey = Survey({"edge": Membership(members, ())})
+    partitions: Partitions = {("edge", name): (at,) for at, name in enumerate(members)}
+    partitions["here", ""] = (size - 1,)
+    placing = Placing(cast("Client", server), cast("Hub", server))
+    return asyncio.run(placing.care(KEY, order, [POOL], survey, partitions, {}, hold=hold))
+
+
+def test_what_all_share_comes_first_then_each_cluster_s_config_and_its_addon() -> None:
+    server = Server()
+    care(server, "paris")
+    assert server.log == [
+        "AddOnTemplate",
+        "ClusterManagementAddOn",
+        "AddOnDeploymentConfig team",
+        "AddOnDeploymentConfig paris",
+        "ManagedClusterAddOn paris",
+    ]
+    care(server, "paris")
+    assert len(server.log) == 5, "nothing is written twice"
+
+
+def test_an_addon_is_not_made_before_its_config_and_others_do_not_wait() -> None:
+    server = Server(refused=["AddOnDeploymentConfig paris"])
+    outcome = care(server, "paris", "rome")
+    assert "ManagedClusterAddOn paris" not in server.log
+    assert "ManagedClusterAddOn rome" in server.log
+    assert outcome.retry is not None
+
+
+def test_on_hold_clusters_join_and_nothing_that_runs_is_changed() -> None:
+    server = Server()
+    care(server, "paris", size=4)
+    del server.log[:]
+    care(server, "paris", "rome", size=9, hold=True)
+    assert server.log == ["AddOnDeploymentConfig rome", "ManagedClusterAddOn rome"]
+    care(server, "paris", "rome", size=9)
+    assert server.log[2:] == ["AddOnTemplate"]
+
+
+@pytest.mark.parametrize(("available", "goes"), [("True", True), ("Unknown", False), (None, True)])
+def test_before_a_cluster_loses_its_addon_it_is_asked_whether_it_is_only_lost(
+    available: str | None, goes: bool
+) -> None:
+    server = Server()
+    care(server, "paris")
+    if available:
+        told = [{"type": "ManagedClusterConditionAvailable", "status": available}]
+        accepted = {"spec": {"hubAcceptsClient": True}, "status": {"conditions": told}}
+        server.stored["paris"] = {"metadata": {"name": "paris"}, **accepted}
+    del server.log[:]
+    care(server)
+    assert server.log == (["no ManagedClusterAddOn paris u"] if goes else [])
+
+
+def test_who_leaves_keeps_its_number_until_nothing_of_it_is_left() -> None:
+    survey = Survey({"edge": Membership(("paris",), ("rome",))})
+    held: Partitions = {("edge", "rome"): (7, 8), ("edge", "oslo"): (9,)}
+    assert survey.holders([POOL], held) == {("edge", "paris"): 1, ("edge", "rome"): 2}
+
+
+def test_what_a_lost_cluster_last_told_is_not_waited_for_and_its_number_is_known() -> None:
+    server = Server()
+    server.clusters = {"paris": Cluster("paris", True, ""), "rome": Cluster("rome", False, "")}
+    placing = Placing(cast("Client", server), cast("Hub", server))
+    assert [each.metadata.namespace for each in placing.workloads(KEY, [POOL])] == ["paris"]
+    assert placing.recorded(KEY, [POOL]) == {("edge", "paris"): (0,), ("edge", "rome"): (1,)}
+
+
+def leave(server: Server) -> bool:
+    placing = Placing(cast("Client", server), cast("Hub", server))
+    return asyncio.run(placing.leave(KEY))
+
+
+def test_a_federation_that_goes_waits_for_clusters_that_are_there_alone() -> None:
+    server = Server()
+    care(server, "paris", "rome")
+    server.clusters = {"paris": Cluster("paris", True, ""), "rome": Cluster("rome", False, "")}
+    del server.log[:]
+    assert not leave(server)
+    assert set(server.log) == {
+        "no ManagedClusterAddOn paris u",
+        "no ManagedClusterAddOn rome u",
+        "no AddOnDeploymentConfig rome u",
+    }
+
+
+OTHER = {"ownerReferences": [{"kind": "Federation", "name": "fed", "uid": "x", "controller": True}]}
+OURS = {"ownerReferences": [{"kind": "Federation", "name": "fed", "uid": UID, "controller": True}]}
+
+
+def test_of_two_operators_that_write_at_the_same_time_one_is_refused_and_reads_again() -> None:
+    server, own = Server(), federation(document())
+
+    async def scenario() -> None:
+        one, two = (Ledger(cast("Client", server), "partitions", read, write) for _ in range(2))
+        await one.write(own, {("edge", "paris"): (0,)})
+        assert await two.read(own) == {("edge", "paris"): (0,)}
+        await one.write(own, {("edge", "paris"): (0,), ("edge", "rome"): (1,)})
+        with pytest.raises(ApiError) as error:
+            await two.write(own, {("edge", "paris"): (0,), ("edge", "oslo"): (1,)})
+        assert error.value.code == 409
+        assert await two.read(own) == {("edge", "paris"): (0,), ("edge", "rome"): (1,)}
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("metadata", "data", "reason"),
+    [
+        (OTHER, {}, "NameTaken"),
+        ({}, {}, "NameTaken"),
+        (OURS, {"edge": "paris many"}, "LedgerUnreadable"),
+    ],
+)
+def test_a_ledger_that_is_not_ours_or_makes_no_sense_is_left_alone(
+    metadata: Document, data: dict[str, Any], reason: str
+) -> None:
+    body = {"metadata": {"name": "fed-partitions", **metadata}, "data": data}
+    server = Server(stored={"fed-partitions": body})
+    ledger = Ledger(cast("Client", server), "partitions", read, write)
+    with pytest.raises(TrustFault) as error:
+        asyncio.run(ledger.read(federation(document())))
+    assert error.value.fault.reason == reason
