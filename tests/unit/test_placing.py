@@ -1,8 +1,10 @@
 """What is written to a hub, in which order, and what keeps it from being written."""
 
 import asyncio
+import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, cast
 
 import msgspec
@@ -12,17 +14,24 @@ from flower_operator.api.manifest import parse
 from flower_operator.api.types import Rollout
 from flower_operator.fleet.addon import Route, place_of
 from flower_operator.fleet.hub import Hub, Identity
+from flower_operator.fleet.keys import read_record
 from flower_operator.fleet.membership import Membership
 from flower_operator.fleet.observed import Addon, Cluster, Object, ObjectForm, Work, object_of
 from flower_operator.fleet.partitions import Partitions, read, write
 from flower_operator.fleet.placing import Order, Outcome, PlacedPool, Placing, Survey
+from flower_operator.fleet.resources import OWN
 from flower_operator.kube.client import Client
 from flower_operator.kube.errors import ApiError
 from flower_operator.kube.resources import Resource
+from flower_operator.operator.caches import Caches
+from flower_operator.operator.desired import desired_of
 from flower_operator.operator.ledger import Ledger
+from flower_operator.operator.placement import Placements
 from flower_operator.operator.safe import TrustFault
 from flower_operator.render import Facts
 from flower_operator.status.observed import Metadata
+from flower_operator.status.summary import Connected
+from flower_operator.trust.certificates import make_key_pair
 from tests.unit.federations import Document, document
 from tests.unit.observations import UID, federation
 
@@ -41,6 +50,9 @@ class Server:
     log: list[str] = field(default_factory=list)
     refused: Collection[str] = ()
     version: int = 0
+    report: str | None = None
+    """What every cluster tells of keys."""
+    finalizers: list[str] = field(default_factory=list)
 
     async def get(self, path: str) -> bytes:
         name = path.rpartition("/")[2]
@@ -82,17 +94,37 @@ class Server:
         self.log.append(f"no {resource.kind} {namespace} {uid}")
         return b"{}"
 
+    async def patch(self, resource: Resource, namespace: str, name: str, body: Document) -> bytes:
+        self.finalizers = body["metadata"]["finalizers"]
+        return b"{}"
+
+    def follow(self, *_: object) -> None:
+        pass
+
+    def decided(self, namespace: str, placement: str) -> set[str]:
+        return set(self.clusters)
+
+    def newest_apps(self, namespace: str, addon: str) -> None:
+        return None
+
+    def node_port(self, *_: object) -> None:
+        return None
+
+    def addresses(self, *_: object) -> tuple[str, ...]:
+        return ()
+
     def objects(self, key: tuple[str, str]) -> dict[Identity, Object]:
         return dict(self.known)
 
     def put(self, kind: str, answer: bytes) -> Object:
         kept = object_of(msgspec.json.decode(answer, type=ObjectForm))
-        self.known[kind, kept.metadata.namespace, kept.metadata.name] = kept
+        if kind in OWN:
+            self.known[kind, kept.metadata.namespace, kept.metadata.name] = kept
         return kept
 
     def works(self, addon: str) -> dict[str, Work]:
         numbers = {"ready": 1, "desired": 1, "updated": 1}
-        return {name: Work(name, addon, numbers) for name in self.clusters}
+        return {name: Work(name, addon, numbers, report=self.report) for name in self.clusters}
 
     def addons(self, key: tuple[str, str], addon: str) -> Mapping[str, Addon]:
         metadata = Metadata(name=addon)
@@ -228,3 +260,37 @@ def test_a_ledger_that_is_not_ours_or_makes_no_sense_is_left_alone(
     with pytest.raises(TrustFault) as error:
         asyncio.run(ledger.read(federation(document())))
     assert error.value.fault.reason == reason
+
+
+SECURE: Document = {"insecure": False, "supernodeAuth": {"enabled": True}}
+SERVICE = {"type": "NodePort", "externalAddress": "hub.example", "nodePorts": {"grpc": 30092}}
+
+
+def test_numbers_and_keys_are_written_down_and_a_claim_to_another_s_key_is_told() -> None:
+    """Before any cluster hears of them; of a ledger that is lost the addons still tell."""
+    public = make_key_pair().public
+    server = Server(report=json.dumps({"pod": public}))
+    server.clusters = {name: Cluster(name, True, "") for name in ("oslo", "paris", "rome")}
+    pool = {"name": "edge", "replicas": 1, "placement": {"name": "gpu"}}
+    own = federation(document(pool=pool, superlink={"service": SERVICE}, **SECURE))
+    outline = desired_of(own)[0].outline
+    hub, client, caches = cast("Hub", server), cast("Client", server), cast("Caches", server)
+    placements = Placements(client, caches, hub, lambda: datetime(2026, 1, 1, tzinfo=UTC))
+
+    async def scenario() -> Outcome:
+        look = await placements.look(KEY, own, outline, Connected())
+        assert look
+        assert look.partitions == {("edge", name): (at,) for at, name in enumerate(server.clusters)}
+        assert not server.log
+        facts = Facts(namespace="team")
+        _, outcome = await placements.care(KEY, own, outline, look, facts, "CA", (), hold=False)
+        return outcome
+
+    told = asyncio.run(scenario()).refused
+    assert read(server.stored["fed-partitions"]["data"])["edge", "rome"] == (2,)
+    assert read_record(server.stored["fed-fleet-keys"]["data"]) == {public: ("edge", "oslo")}
+    assert [each.partition(" tells of a key")[0] for each in told] == [
+        "cluster paris",
+        "cluster rome",
+    ]
+    assert server.finalizers == ["flower.flwr.ai/fleet"]

@@ -79,13 +79,12 @@ class Placements:
         await self._hold(federation)
         pools = _pools(outline)
         survey = self._placing.survey(key, pools)
-        held = await self._ledger.read(federation)
-        if held is None:
-            held = self._placing.recorded(key, pools)
+        written = await self._ledger.read(federation)
+        held = self._placing.recorded(key, pools) if written is None else written
         wanted = {(pool.name, ""): pool.size for pool in outline.pools}
         wanted |= survey.holders(pools, held)
         partitions = allocate(held, wanted)
-        if partitions != held:
+        if partitions != written:
             await self._ledger.write(federation, partitions)
         own = tuple(
             (pool.name, tuple(map(str, partitions[pool.name, ""]))) for pool in outline.pools
