@@ -78,6 +78,7 @@ class Server:
     async def apply(self, resource: Resource, body: Document) -> bytes:
         metadata = body["metadata"]
         title = f"{resource.kind} {metadata.get('namespace', '')}".strip()
+        await asyncio.sleep(0)  # others may come in between
         if title in self.refused:
             raise ApiError(500, "InternalError", "not now")
         self.log.append(title)
@@ -128,7 +129,7 @@ class Server:
 
     def addons(self, key: tuple[str, str], addon: str) -> Mapping[str, Addon]:
         metadata = Metadata(name=addon)
-        return {name: Addon(metadata, (at,), "True") for at, name in enumerate(self.clusters)}
+        return {name: Addon(metadata, (9 - at,), "True") for at, name in enumerate(self.clusters)}
 
 
 def care(server: Server, *members: str, hold: bool = False, size: int = 1) -> Outcome:
@@ -202,7 +203,7 @@ def test_what_a_lost_cluster_last_told_is_not_waited_for_and_its_number_is_known
     server.clusters = {"paris": Cluster("paris", True, ""), "rome": Cluster("rome", False, "")}
     placing = Placing(cast("Client", server), cast("Hub", server))
     assert [each.metadata.namespace for each in placing.workloads(KEY, [POOL])] == ["paris"]
-    assert placing.recorded(KEY, [POOL]) == {("edge", "paris"): (0,), ("edge", "rome"): (1,)}
+    assert placing.recorded(KEY, [POOL]) == {("edge", "paris"): (9,), ("edge", "rome"): (8,)}
 
 
 def leave(server: Server) -> bool:
@@ -277,20 +278,41 @@ def test_numbers_and_keys_are_written_down_and_a_claim_to_another_s_key_is_told(
     hub, client, caches = cast("Hub", server), cast("Client", server), cast("Caches", server)
     placements = Placements(client, caches, hub, lambda: datetime(2026, 1, 1, tzinfo=UTC))
 
+    others = {("edge", "paris"): (8,), ("edge", "rome"): (7,)}
+
     async def scenario() -> Outcome:
         look = await placements.look(KEY, own, outline, Connected())
         assert look
-        assert look.partitions == {("edge", name): (at,) for at, name in enumerate(server.clusters)}
+        assert look.partitions == {("edge", "oslo"): (9,), **others}
         assert not server.log
         facts = Facts(namespace="team")
         _, outcome = await placements.care(KEY, own, outline, look, facts, "CA", (), hold=False)
         return outcome
 
     told = asyncio.run(scenario()).refused
-    assert read(server.stored["fed-partitions"]["data"])["edge", "rome"] == (2,)
+    assert read(server.stored["fed-partitions"]["data"])["edge", "rome"] == (7,)
     assert read_record(server.stored["fed-fleet-keys"]["data"]) == {public: ("edge", "oslo")}
     assert [each.partition(" tells of a key")[0] for each in told] == [
         "cluster paris",
         "cluster rome",
     ]
     assert server.finalizers == ["flower.flwr.ai/fleet"]
+
+
+LABELS = {
+    "cluster.open-cluster-management.io/placement": "gpu",
+    "open-cluster-management.io/addon-name": ADDON,
+}
+
+
+@pytest.mark.parametrize("kept", ["_decisions", "_clusters", "_works", "_apps"])
+def test_news_of_what_a_federation_is_placed_by_concern_it_alone(kept: str) -> None:
+    concerned: list[tuple[str, str]] = []
+    hub = Hub(cast("Client", None), concerned.append)
+    other = place_of("team", "other", "edge").addon
+    hub.follow(("team", "other"), ["else"], [other])
+    hub.follow(KEY, ["gpu"], [ADDON])
+    metadata = {"name": ADDON, "namespace": "team", "labels": LABELS, "resourceVersion": "1"}
+    getattr(hub, kept).put(msgspec.json.encode({"metadata": metadata}))
+    # Of a cluster nobody knows whom it concerns.
+    assert concerned == ([("team", "other"), KEY] if kept == "_clusters" else [KEY])
