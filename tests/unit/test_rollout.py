@@ -8,6 +8,8 @@ from flower_operator.api.types import Rollout
 from flower_operator.fleet.observed import Work
 from flower_operator.fleet.rollout import Spread, allowed_failures, spread_of
 from flower_operator.status.conditions import format_time
+from flower_operator.status.summary import Fault, Observation, Placed
+from tests.unit.test_status import outline, summary
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 CLUSTERS = ["east", "north", "west"]
@@ -67,3 +69,14 @@ def test_how_many_may_fail_is_reckoned_as_the_hub_does(
     given: int | str, clusters: int, allowed: int
 ) -> None:
     assert allowed_failures(Rollout(maxFailures=given), clusters) == allowed  # type: ignore[call-arg]
+
+
+def test_a_rollout_that_failed_is_a_fault_and_one_under_way_is_looked_at_again() -> None:
+    of = outline(pool={"name": "edge", "placement": {"name": "gpu"}})
+    (pool,) = of.placed
+    failed = Placed(pool, apps_fault=Fault("RolloutFailed", "on cluster east"))
+    found = summary(of, Observation(placed=[failed])).status.conditions
+    degraded = next(each for each in found if each.type == "Degraded")
+    assert (degraded.reason, degraded.message) == ("RolloutFailed", "pool edge: on cluster east")
+    under_way = Placed(pool, apps_missing="not all", recheck=60.0)
+    assert summary(of, Observation(placed=[under_way])).recheck == 60.0
