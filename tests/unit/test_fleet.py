@@ -102,6 +102,10 @@ def test_a_lost_cluster_stays_a_member_and_one_that_is_not_selected_leaves() -> 
     found = membership_of({"new", "kept", "unknown"}, addons, works, clusters)
     assert found.members == ("kept", "lost", "new")
     assert found.leaving == ("left",)
+    # It may yet turn out to be lost, until its addon is told to go.
+    assert found.staying == ("left",)
+    addons["left"] = addon(deletion_timestamp="2026-01-01T00:00:00Z")
+    assert membership_of({"kept"}, addons, works, clusters).staying == ()
 
 
 def test_a_lost_cluster_that_was_told_to_leave_is_no_member() -> None:
@@ -118,7 +122,7 @@ def test_a_cluster_that_is_not_accepted_any_more_leaves_whether_it_is_heard_of_o
         cluster = cluster_of(msgspec.convert({"metadata": {"name": "c"}, **form}, ClusterForm))
         assert cluster
         found = membership_of({"c"}, {"c": addon()}, {}, {"c": cluster})
-        assert (found.members, found.leaving) == ((), ("c",))
+        assert (found.members, found.leaving, found.staying) == ((), ("c",), ())
 
 
 def test_a_cluster_on_its_way_out_is_none() -> None:

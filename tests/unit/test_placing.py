@@ -198,6 +198,11 @@ def test_who_leaves_keeps_its_number_until_nothing_of_it_is_left() -> None:
     assert survey.holders([POOL], held) == {("edge", "paris"): 1, ("edge", "rome"): 2}
 
 
+def test_who_has_lost_nothing_yet_keeps_its_keys() -> None:
+    survey = Survey({"edge": Membership(("paris",), ("oslo", "rome"), ("rome",))})
+    assert survey.keyholders == [("edge", "paris"), ("edge", "rome")]
+
+
 def test_what_a_lost_cluster_last_told_is_not_waited_for_and_its_number_is_known() -> None:
     server = Server()
     server.clusters = {"paris": Cluster("paris", True, ""), "rome": Cluster("rome", False, "")}

@@ -14,6 +14,9 @@ class Membership:
     """Clusters that the pool is to run on."""
     leaving: tuple[str, ...]
     """Those where something of it may still run, which keep their partitions until it is gone."""
+    staying: tuple[str, ...] = ()
+    """Those of which nothing was taken yet: that they are no members may be known before it is
+    known that they are only lost."""
 
 
 def membership_of(
@@ -25,14 +28,13 @@ def membership_of(
     """`addons` and `works` are what there is of the pool, by cluster. A cluster that is lost is no
     longer selected, but stays: it may be back, and nothing could be taken from it meanwhile. One
     that the hub does not accept any more leaves; one that it does not know is gone for good."""
-    lost = {
-        name
-        for name, addon in addons.items()
-        if name in clusters and clusters[name].lost and not addon.metadata.deletion_timestamp
-    }
-    members = {name for name in decided if name in clusters and clusters[name].accepted} | lost
+    accepted = {name for name, cluster in clusters.items() if cluster.accepted}
+    kept = {name for name, addon in addons.items() if not addon.metadata.deletion_timestamp}
+    kept &= accepted
+    members = accepted.intersection(decided) | {name for name in kept if clusters[name].lost}
     there = {name for name in (*addons, *works) if name in clusters}
-    return Membership(tuple(sorted(members)), tuple(sorted(there - members)))
+    leaving, staying = there - members, kept - members
+    return Membership(tuple(sorted(members)), tuple(sorted(leaving)), tuple(sorted(staying)))
 
 
 def cluster_status(

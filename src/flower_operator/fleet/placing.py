@@ -60,6 +60,16 @@ class Survey:
             for cluster in (membership.members if membership else ())
         ]
 
+    @property
+    def keyholders(self) -> list[Holder]:
+        """Whose keys are good: a key that is taken away is gone for ever."""
+        staying = [
+            (pool, cluster)
+            for pool, membership in self.memberships.items()
+            for cluster in (membership.staying if membership else ())
+        ]
+        return self.members + staying
+
     def holders(self, pools: Sequence[PlacedPool], held: Partitions) -> dict[Holder, int]:
         """Who needs how many partitions; those that leave keep theirs."""
         wanted: dict[Holder, int] = {}

@@ -110,7 +110,7 @@ class Placements:
         assert self._placing
         record = await self._keys.read(federation) or {}
         reports = self._placing.reports(key, pools)
-        enrolled = enrol(record, survey.members, reports, enrolment)
+        enrolled = enrol(record, survey.keyholders, reports, enrolment)
         if enrolled.record != record:
             await self._keys.write(federation, enrolled.record)
         return enrolled
