@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -15,7 +16,13 @@ from flower_operator.api.types import ClusterStatus
 from flower_operator.fleet.addon import Route, addon_objects, cluster_objects, place_of
 from flower_operator.fleet.decisions import APPLIED, Apply, Remove, Wait, Wanted, decide
 from flower_operator.fleet.hub import Identity
-from flower_operator.fleet.membership import cluster_status, membership_of
+from flower_operator.fleet.membership import (
+    PATIENCE,
+    cluster_status,
+    membership_of,
+    missed_since,
+    patience_left,
+)
 from flower_operator.fleet.observed import (
     Addon,
     Cluster,
@@ -130,6 +137,21 @@ def test_a_cluster_on_its_way_out_is_none() -> None:
     form = ClusterForm(metadata)
     form.spec.hub_accepts_client = True
     assert cluster_of(form) is None
+
+
+def test_a_cluster_leaves_when_it_was_not_selected_for_a_while() -> None:
+    clusters = {"moved": Cluster("moved", True, "")}
+    now = datetime(2026, 11, 16, tzinfo=UTC)
+    since = missed_since({}, {"moved"}, now)
+    for late, members in ((timedelta(), ("moved",)), (PATIENCE, ())):
+        since = missed_since(since, {"moved"}, now + late)
+        missed = patience_left(since, now + late)
+        found = membership_of((), {"moved": addon()}, {}, clusters, missed)
+        assert found.members == members
+    # Once it was selected again, it is counted from the beginning.
+    assert missed_since(missed_since(since, (), now), {"moved"}, now + PATIENCE) == {
+        "moved": now + PATIENCE
+    }
 
 
 def test_of_a_lost_cluster_nothing_counts_as_ready() -> None:

@@ -37,6 +37,7 @@ from tests.unit.observations import UID, federation
 
 KEY = ("team", "fed")
 ADDON = place_of("team", "fed", "edge").addon
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 POOL = PlacedPool("edge", 0, "gpu", 1, 1, Rollout())
 
 
@@ -132,6 +133,10 @@ class Server:
         return {name: Addon(metadata, (9 - at,), "True") for at, name in enumerate(self.clusters)}
 
 
+def placing_of(server: Server) -> Placing:
+    return Placing(cast("Client", server), cast("Hub", server), lambda: NOW)
+
+
 def care(server: Server, *members: str, hold: bool = False, size: int = 1) -> Outcome:
     """`size`: of what all share, the partitions in all."""
     config = {"all": "{partitions}"}
@@ -141,7 +146,7 @@ def care(server: Server, *members: str, hold: bool = False, size: int = 1) -> Ou
     survey = Survey({"edge": Membership(members, ())})
     partitions: Partitions = {("edge", name): (at,) for at, name in enumerate(members)}
     partitions["here", ""] = (size - 1,)
-    placing = Placing(cast("Client", server), cast("Hub", server))
+    placing = placing_of(server)
     return asyncio.run(placing.care(KEY, order, [POOL], survey, partitions, {}, hold=hold))
 
 
@@ -206,14 +211,13 @@ def test_who_has_lost_nothing_yet_keeps_its_keys() -> None:
 def test_what_a_lost_cluster_last_told_is_not_waited_for_and_its_number_is_known() -> None:
     server = Server()
     server.clusters = {"paris": Cluster("paris", True, ""), "rome": Cluster("rome", False, "")}
-    placing = Placing(cast("Client", server), cast("Hub", server))
+    placing = placing_of(server)
     assert [each.metadata.namespace for each in placing.workloads(KEY, [POOL])] == ["paris"]
     assert placing.recorded(KEY, [POOL]) == {("edge", "paris"): (9,), ("edge", "rome"): (8,)}
 
 
 def leave(server: Server) -> bool:
-    placing = Placing(cast("Client", server), cast("Hub", server))
-    return asyncio.run(placing.leave(KEY))
+    return asyncio.run(placing_of(server).leave(KEY))
 
 
 def test_a_federation_that_goes_waits_for_clusters_that_are_there_alone() -> None:
@@ -281,7 +285,7 @@ def test_numbers_and_keys_are_written_down_and_a_claim_to_another_s_key_is_told(
     own = federation(document(pool=pool, superlink={"service": SERVICE}, **SECURE))
     outline = desired_of(own)[0].outline
     hub, client, caches = cast("Hub", server), cast("Client", server), cast("Caches", server)
-    placements = Placements(client, caches, hub, lambda: datetime(2026, 1, 1, tzinfo=UTC))
+    placements = Placements(client, caches, hub, lambda: NOW)
 
     others = {("edge", "paris"): (8,), ("edge", "rome"): (7,)}
 

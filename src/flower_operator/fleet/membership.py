@@ -2,10 +2,15 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from ..api.types import ClusterStatus
 from .observed import DESIRED, READY, Addon, Cluster, Work
 from .partitions import ranges
+
+PATIENCE = timedelta(seconds=5)
+"""For so long a cluster has to be selected no more before its part is taken off. A Placement's
+selection is written page by page: one that moves to another page is for a moment on none."""
 
 
 @dataclass(frozen=True)
@@ -24,17 +29,33 @@ def membership_of(
     addons: Mapping[str, Addon],
     works: Mapping[str, Work],
     clusters: Mapping[str, Cluster],
+    missed: Collection[str] = (),
 ) -> Membership:
     """`addons` and `works` are what there is of the pool, by cluster. A cluster that is lost is no
-    longer selected, but stays: it may be back, and nothing could be taken from it meanwhile. One
-    that the hub does not accept any more leaves; one that it does not know is gone for good."""
+    longer selected, but stays: it may be back, and nothing could be taken from it meanwhile. So
+    do those that were `missed` a moment ago. One that the hub does not accept any more leaves; one
+    that it does not know is gone for good."""
     accepted = {name for name, cluster in clusters.items() if cluster.accepted}
     kept = {name for name, addon in addons.items() if not addon.metadata.deletion_timestamp}
     kept &= accepted
-    members = accepted.intersection(decided) | {name for name in kept if clusters[name].lost}
+    members = accepted.intersection(decided)
+    members |= {name for name in kept if name in missed or clusters[name].lost}
     there = {name for name in (*addons, *works) if name in clusters}
     leaving, staying = there - members, kept - members
     return Membership(tuple(sorted(members)), tuple(sorted(leaving)), tuple(sorted(staying)))
+
+
+def missed_since(
+    before: Mapping[str, datetime], absent: Collection[str], now: datetime
+) -> dict[str, datetime]:
+    """Since when each of those that are `absent` was seen to be."""
+    return {name: before.get(name, now) for name in absent}
+
+
+def patience_left(since: Mapping[str, datetime], now: datetime) -> dict[str, float]:
+    """Of those that are missed, for how many seconds each is still a member."""
+    left = {name: (then + PATIENCE - now).total_seconds() for name, then in since.items()}
+    return {name: seconds for name, seconds in left.items() if seconds > 0}
 
 
 def cluster_status(

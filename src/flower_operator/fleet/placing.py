@@ -21,7 +21,13 @@ from .addon import Route, addon_objects, cluster_objects, place_of, variables_of
 from .decisions import APPLIED, Action, Apply, Remove, Wait, Wanted, decide
 from .hub import Hub, Identity
 from .keys import read_report
-from .membership import Membership, cluster_status, membership_of
+from .membership import (
+    Membership,
+    cluster_status,
+    membership_of,
+    missed_since,
+    patience_left,
+)
 from .observed import DESIRED, READY, UPDATED, ClusterForm, Object, cluster_of
 from .partitions import Holder, Partitions, total
 from .resources import ADDON, MANAGED_CLUSTER, OWN
@@ -51,6 +57,8 @@ class Survey:
 
     memberships: Mapping[str, Membership | None]
     """By pool; None: its Placement is not there, or yet to decide."""
+    recheck: float | None = None
+    """Seconds until time alone may change it."""
 
     @property
     def members(self) -> list[Holder]:
@@ -115,23 +123,31 @@ class _Rendered:
 
 
 class Placing:
-    def __init__(self, client: Client, hub: Hub) -> None:
+    def __init__(self, client: Client, hub: Hub, clock: Callable[[], datetime]) -> None:
         self._client = client
         self._hub = hub
+        self._clock = clock
         self._rendered: dict[Key, _Rendered] = {}
+        self._missed: dict[Key, dict[str, dict[str, datetime]]] = {}
 
     def survey(self, key: Key, pools: Sequence[PlacedPool]) -> Survey:
         places = {pool.name: place_of(*key, pool.name) for pool in pools}
         addons = [place.addon for place in places.values()]
         self._hub.follow(key, {pool.placement for pool in pools}, addons)
         memberships: dict[str, Membership | None] = {}
+        now, before, turns = self._clock(), self._missed.get(key, {}), list[float]()
+        since = self._missed[key] = dict[str, dict[str, datetime]]()
         for pool in pools:
             decided = self._hub.decided(key[0], pool.placement)
             addon = places[pool.name].addon
             installed, works = self._hub.addons(key, addon), self._hub.works(addon)
-            found = membership_of(decided or (), installed, works, self._hub.clusters)
+            absent = installed.keys() - (decided or set())
+            since[pool.name] = missed_since(before.get(pool.name, {}), absent, now)
+            missed = patience_left(since[pool.name], now)
+            turns += missed.values()
+            found = membership_of(decided or (), installed, works, self._hub.clusters, missed)
             memberships[pool.name] = found if decided is not None or installed else None
-        return Survey(memberships)
+        return Survey(memberships, min(turns, default=None))
 
     def recorded(self, key: Key, pools: Iterable[PlacedPool]) -> Partitions:
         """The partitions that clusters were given, by what is written on their addons."""
@@ -221,6 +237,7 @@ class Placing:
         """Take everything off; whether all that can be is gone. A cluster that is lost takes its
         part off when it is back, and nobody waits for it."""
         self._rendered.pop(key, None)
+        self._missed.pop(key, None)
         clusters = self._hub.clusters
         gone = {name for name, cluster in clusters.items() if not cluster.available}
         reachable: dict[Identity, Object] = {}

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ..api.types import FederationStatus
-from ..fleet.hub import Hub
+from ..fleet.hub import CALM_SECONDS, Hub
 from ..fleet.resources import CLUSTER_GROUP
 from ..kube.client import Client
 from ..kube.connection import Connection
@@ -36,6 +36,9 @@ from .server import health_server, metrics_server
 log = logging.getLogger(__name__)
 
 WORKERS = 16
+# News of other clusters come in groups, of which the first need not be the one that led to the
+# others: a cluster can be selected before it is known to be there.
+GATHERING_SECONDS = 2 * CALM_SECONDS
 
 
 @dataclass(frozen=True)
@@ -119,7 +122,7 @@ class Controller:
         started = time.monotonic()
         await self._caches.wait_until_synced()
         groups = await api_groups(client)
-        hub = Hub(client, self._queue.add) if self._manages_clusters(groups) else None
+        hub = Hub(client, self._hear_of_clusters) if self._manages_clusters(groups) else None
         self._reconciler = Reconciler(
             client,
             self._caches,
@@ -143,6 +146,9 @@ class Controller:
         group.create_task(self._connections.run())
         for _ in range(WORKERS):
             group.create_task(self._worker())
+
+    def _hear_of_clusters(self, key: Key) -> None:
+        self._queue.add_after(key, GATHERING_SECONDS)
 
     def _manages_clusters(self, groups: set[str]) -> bool:
         return self._options.fleet and CLUSTER_GROUP in groups

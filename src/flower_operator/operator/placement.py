@@ -65,7 +65,7 @@ class Placements:
         self._client = client
         self._caches = caches
         self._clock = clock
-        self._placing = Placing(client, hub) if hub else None
+        self._placing = Placing(client, hub, clock) if hub else None
         self._ledger = Ledger(client, "partitions", read, write)
         self._keys = Ledger(client, "fleet-keys", read_record, write_record)
 

@@ -26,7 +26,6 @@ from ..status.observed import Federation
 from ..status.outline import Outline
 from ..status.stranded import find_stranded, patience_left
 from ..status.summary import Fault, Observation, Placed, refuse, summarize
-from ..trust.keys import Roster
 from .caches import Caches, Key
 from .children import Children, Outcome
 from .connections import Connections
@@ -129,9 +128,8 @@ class Reconciler:
         outcome.merge(placing)
         if desired.outline.interconnected and not facts.skupper:
             outcome.faults.append(Fault("SkupperMissing", MISSING))
-        elsewhere = look.enrolled.roster if look else ()
         recheck = await self._write_status(
-            key, federation, upgrade, outcome, trusted, admissions, placed, elsewhere
+            key, federation, upgrade, outcome, trusted, admissions, placed, look
         )
         await self._clear_tasks(key, upgrade.outline)
         again = [recheck, await self._replace_grants(key, federation)]
@@ -260,7 +258,7 @@ class Reconciler:
         trusted: Trusted | None,
         admissions: Admissions,
         placed: Sequence[Placed],
-        elsewhere: Roster,
+        look: Look | None,
     ) -> float | None:
         previous = read_status(federation)
         uid = federation.metadata.uid
@@ -292,7 +290,7 @@ class Reconciler:
             roots = trusted.bundle if trusted else None
             wanted = summary.status.desired_supernodes
             roster = trusted.keyed.roster if trusted and trusted.keyed else ()
-            roster += elsewhere
+            roster += look.enrolled.roster if look else ()
             self._connections.follow(
                 key, upgrade.outline, wanted, roots, roster, closely=upgrade.under_way
             )
@@ -300,6 +298,7 @@ class Reconciler:
             self._connections.forget(key)
         again = [summary.recheck, upgrade.recheck, admissions.again]
         again += [trusted.recheck] if trusted else []
+        again += [look.survey.recheck] if look else []
         if summary.superlink_available and not upgrade.outline.keeps_state:
             again.append(await self._help_stranded(key, federation, summary.status))
         return min((each for each in again if each is not None), default=None)
