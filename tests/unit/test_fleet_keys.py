@@ -2,6 +2,8 @@
 
 import itertools
 import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -10,19 +12,24 @@ from flower_operator.api.manifest import parse
 from flower_operator.fleet.addon import Route, addon_objects
 from flower_operator.fleet.agent import Keys, Pod, changed, to_start
 from flower_operator.fleet.keys import (
+    Enrolled,
+    Holder,
+    Owned,
     Record,
     admitted,
     enrol,
     mark_of,
     read_record,
     read_report,
+    renew,
     write_record,
 )
 from flower_operator.render import Facts
 from flower_operator.render.releases import find_releases
-from flower_operator.render.secrets import GATE
+from flower_operator.render.secrets import GATE, KEYS
 from flower_operator.trust.certificates import make_key_pair
-from flower_operator.trust.keys import Enrolment, KeyPair
+from flower_operator.trust.decisions import LONGEST_DELAY
+from flower_operator.trust.keys import KEY_LIFE, Enrolment, KeyPair
 from tests.unit.federations import Document, document
 
 NORTH, SOUTH = ("edge", "north"), ("edge", "south")
@@ -36,37 +43,86 @@ def rings(found: Any) -> dict[str, tuple[set[str], set[str]]]:
     return {title: ({*ring.keys.values()}, {*ring.retired}) for title, ring, _ in found.roster}
 
 
+NOW = datetime(2026, 11, 16, 12, 0, 7, tzinfo=UTC)
+LONG_AGO = NOW - KEY_LIFE
+
+
+def written(*, since: datetime = NOW, **owners: Holder) -> Record:
+    return Record({key: Owned(holder, since) for key, holder in owners.items()})
+
+
+def told(
+    record: Record,
+    members: list[Holder],
+    reports: dict[Holder, list[str]],
+    enrolment: Enrolment | None = None,
+) -> Enrolled:
+    return enrol(record, members, reports, enrolment, NOW)
+
+
 def test_what_a_cluster_tells_of_is_written_down_and_registered() -> None:
-    found = enrol({}, [NORTH, SOUTH], {NORTH: ["a", "b"], SOUTH: ["c"]}, None)
-    assert found.record == {"a": NORTH, "b": NORTH, "c": SOUTH}
+    found = told(Record(), [NORTH, SOUTH], {NORTH: ["a", "b"], SOUTH: ["c"]})
+    assert found.record == written(a=NORTH, b=NORTH, c=SOUTH)
     assert rings(found) == {"edge@north": ({"a", "b"}, set()), "edge@south": ({"c"}, set())}
     assert found.claimed == ()
 
 
 def test_a_key_that_is_told_of_no_more_is_retired_until_the_superlink_has_forgotten_it() -> None:
-    record: Record = {"a": NORTH, "b": NORTH}
-    found = enrol(record, [NORTH], {NORTH: ["b"]}, knows("a", "b"))
+    record = written(a=NORTH, b=NORTH)
+    found = told(record, [NORTH], {NORTH: ["b"]}, knows("a", "b"))
     assert rings(found) == {"edge@north": ({"b"}, {"a"})}
     assert found.record == record
-    assert enrol(record, [NORTH], {NORTH: ["b"]}, None).record == record
-    assert enrol(record, [NORTH], {NORTH: ["b"]}, knows("b")).record == {"b": NORTH}
+    assert told(record, [NORTH], {NORTH: ["b"]}).record == record
+    assert told(record, [NORTH], {NORTH: ["b"]}, knows("b")).record == written(b=NORTH)
 
 
 def test_a_cluster_that_is_silent_keeps_its_keys_and_one_that_left_loses_them() -> None:
-    record: Record = {"a": NORTH, "b": SOUTH}
-    found = enrol(record, [NORTH], {SOUTH: ["b"]}, knows("a", "b"))
+    record = written(a=NORTH, b=SOUTH)
+    found = told(record, [NORTH], {SOUTH: ["b"]}, knows("a", "b"))
     assert rings(found) == {"edge@north": ({"a"}, set()), "edge@south": (set(), {"b"})}
 
 
 def test_nobody_gets_hold_of_anothers_key() -> None:
-    found = enrol({"a": NORTH}, [NORTH, SOUTH], {NORTH: ["a"], SOUTH: ["a", "c"]}, None)
-    assert found.record == {"a": NORTH, "c": SOUTH}
+    found = told(written(a=NORTH), [NORTH, SOUTH], {NORTH: ["a"], SOUTH: ["a", "c"]})
+    assert found.record == written(a=NORTH, c=SOUTH)
     assert found.claimed == (SOUTH,)
     # When who claimed it leaves, it is not unregistered.
-    assert rings(enrol(found.record, [NORTH], {NORTH: ["a"]}, knows("a", "c"))) == {
+    assert rings(told(found.record, [NORTH], {NORTH: ["a"]}, knows("a", "c"))) == {
         "edge@north": ({"a"}, set()),
         "edge@south": (set(), {"c"}),
     }
+
+
+def test_a_cluster_with_an_old_key_replaces_what_it_has_and_no_other_does() -> None:
+    old = written(since=LONG_AGO, a=NORTH)
+    reports = {NORTH: ["a", "b"], SOUTH: ["c"]}
+    enrolled = told(old, [NORTH, SOUTH], reports)
+    found = renew(enrolled, reports, NOW, busy=False, max_wait=None)
+    assert (found.begun, found.waiting) == ((NORTH,), ())
+    assert found.record == replace(enrolled.record, rounds={NORTH: NOW})
+    # It is told once, and the key that is on its way out is not counted any more.
+    later = NOW + timedelta(minutes=1)
+    enrolled = enrol(found.record, [NORTH, SOUTH], reports, None, later)
+    found = renew(enrolled, reports, later, busy=False, max_wait=None)
+    assert (found.record, found.begun, found.again) == (enrolled.record, (), NOW + KEY_LIFE)
+
+
+def test_new_keys_wait_for_runs_and_for_a_superlink_that_can_be_told() -> None:
+    enrolled = told(written(since=LONG_AGO, a=NORTH), [NORTH], {})
+    for busy, after, max_wait, begins in (
+        (True, timedelta(0), None, False),
+        (True, LONGEST_DELAY, None, True),
+        (True, timedelta(hours=1), timedelta(hours=1), True),
+        (None, LONGEST_DELAY, None, False),
+        (False, timedelta(0), None, True),
+        (False, timedelta(seconds=-1), None, False),
+    ):
+        found = renew(enrolled, [NORTH], NOW + after, busy=busy, max_wait=max_wait)
+        assert bool(found.begun) is begins, (busy, after)
+    found = renew(enrolled, [NORTH], NOW, busy=True, max_wait=None)
+    assert (found.waiting, found.again) == ((NORTH,), NOW + LONGEST_DELAY)
+    # One that is lost would hear of it at a time that nobody chose.
+    assert not renew(enrolled, [], NOW, busy=False, max_wait=None).begun
 
 
 def test_only_registered_keys_are_admitted_in_parts_that_fit_a_variable() -> None:
@@ -92,8 +148,12 @@ def test_of_a_report_only_public_keys_count() -> None:
 
 
 def test_the_record_can_be_read_again() -> None:
-    record: Record = {"a": NORTH, "b": ("edge", "with.dots"), "c": NORTH}
+    record = written(a=NORTH, b=("edge", "with.dots"), c=NORTH)
+    record = replace(record, rounds={NORTH: NOW, SOUTH: LONG_AGO})
     assert read_record(write_record(record)) == record
+    for text in ("[]", "{", '{"keys": {"a": "yesterday"}, "round": null}'):
+        with pytest.raises(ValueError, match=r"edge\.north"):
+            read_record({"edge.north": text})
 
 
 def pod(uid: str, *, held: bool = True) -> Pod:
@@ -139,6 +199,8 @@ def test_a_pool_with_keys_comes_with_its_agent_and_no_key() -> None:
     assert supernode["schedulingGates"] == [{"name": GATE}]
     mounts = {each["mountPath"]: each for each in supernode["containers"][0]["volumeMounts"]}
     assert mounts["/etc/flower/key"]["subPathExpr"] == "$(FLOWER_POD_UID)"
+    template = manifests["StatefulSet", "fed-supernode-edge"]["spec"]["template"]
+    assert template["metadata"]["annotations"][KEYS] == "{{KEYS_ROUND}}"  # another, other pods
     assert manifests["ConfigMap", "fed-supernode-edge-admitted"]["data"] == {"0": "{{ADMITTED}}"}
     agent = manifests["Deployment", "fed-keys-edge"]["spec"]["template"]["spec"]["containers"][0]
     assert agent["args"][0] == "agent"

@@ -300,7 +300,8 @@ def test_numbers_and_keys_are_written_down_and_a_claim_to_another_s_key_is_told(
 
     told = asyncio.run(scenario()).refused
     assert read(server.stored["fed-partitions"]["data"])["edge", "rome"] == (7,)
-    assert read_record(server.stored["fed-fleet-keys"]["data"]) == {public: ("edge", "oslo")}
+    record = read_record(server.stored["fed-fleet-keys"]["data"])
+    assert record.keys == {public: (("edge", "oslo"), NOW)}
     assert [each.partition(" tells of a key")[0] for each in told] == [
         "cluster paris",
         "cluster rome",

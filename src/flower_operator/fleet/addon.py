@@ -13,7 +13,7 @@ from typing import Any
 from ..api.types import Federation, Pool, Rollout
 from ..kube.applied import digest, marked
 from ..render import secrets
-from ..render.agent import KEYS, REPORT, agent_objects, report_name
+from ..render.agent import KEYS, REPORT, ROUND_VARIABLE, agent_objects, report_name
 from ..render.facts import Facts, Numbers, Site
 from ..render.metadata import COMPONENT, MANAGER, POOL, PREFIX, namespace_of, trust_labels
 from ..render.network import site_policies
@@ -169,6 +169,7 @@ def _site_facts(pool: Pool, facts: Facts, route: Route) -> Facts:
         host=route.host,
         port=route.port,
         image=_variable("IMAGE"),
+        keys=_variable(ROUND_VARIABLE),
     )
     names = tuple(_variable(partition_variable(at)) for at in range(pool.replicas or 0))
     total = facts.numbers.total if facts.numbers else "0"

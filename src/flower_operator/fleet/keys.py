@@ -8,21 +8,42 @@ import hashlib
 import json
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Annotated, NamedTuple
+
+import msgspec
 
 from ..render.agent import admitted_variable
-from ..trust.keys import Enrolment, Keyring, Roster
+from ..trust.keys import Enrolment, Keyring, Roster, term_of
+from ..trust.records import time_text, whole_second
 
 Holder = tuple[str, str]
 """A pool on a cluster."""
-Record = dict[str, Holder]
-"""Every public key that the SuperLink may know, and whose it is."""
+
+_Time = Annotated[datetime, msgspec.Meta(tz=True)]
 
 MOST_KEYS = 1000
 MARK_LENGTH = 8
 _PUBLIC_KEY = re.compile(
     r"-----BEGIN PUBLIC KEY-----\n([A-Za-z0-9+/=]{1,64}\n){1,8}-----END PUBLIC KEY-----\n"
 )
+
+
+class Owned(NamedTuple):
+    holder: Holder
+    since: datetime
+    """When it was first told of."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is written down of keys."""
+
+    keys: Mapping[str, Owned] = field(default_factory=dict)
+    """Every public key that the SuperLink may know, and whose it is."""
+    rounds: Mapping[Holder, datetime] = field(default_factory=dict)
+    """When a cluster was last told to replace those that it then had."""
 
 
 @dataclass(frozen=True)
@@ -36,34 +57,81 @@ class Enrolled:
     """The keys that each has now."""
 
 
-NOBODY = Enrolled({}, (), (), {})
+@dataclass(frozen=True)
+class Renewal:
+    """Whose keys are to be replaced."""
+
+    record: Record
+    begun: tuple[Holder, ...] = ()
+    """Now."""
+    waiting: tuple[Holder, ...] = ()
+    """When no run is under way."""
+    again: datetime | None = None
+    """When it may be otherwise by the clock alone."""
+
+
+NOBODY = Enrolled(Record(), (), (), {})
 
 
 def enrol(
-    record: Mapping[str, Holder],
+    record: Record,
     members: Collection[Holder],
     reports: Mapping[Holder, Collection[str]],
     enrolment: Enrolment | None,
+    now: datetime,
 ) -> Enrolled:
     """`reports`: the public keys that each tells of; of whom nothing was heard, what is known
     stays. `enrolment`: what the SuperLink knows, None while it cannot be asked."""
-    after: Record = {}
+    after: dict[str, Owned] = {}
     current: dict[Holder, frozenset[str]] = {}
     claimed = []
     for holder in sorted(members):
-        known = {key for key, owner in record.items() if owner == holder}
+        known = {key for key, owned in record.keys.items() if owned.holder == holder}
         told = set(reports[holder]) if holder in reports else known
-        own = {key for key in told if record.get(key, holder) == holder and key not in after}
-        if own != told:
+        others = {key for key in told if key in after or key in record.keys} - known
+        if others:
             claimed.append(holder)
-        after |= dict.fromkeys(sorted(own), holder)
-        current[holder] = frozenset(own)
-    retired = {key: owner for key, owner in record.items() if key not in after}
+        own = frozenset(told - others)
+        new = Owned(holder, whole_second(now))
+        after |= {key: record.keys.get(key, new) for key in sorted(own)}
+        current[holder] = own
+    retired = {key: owned for key, owned in record.keys.items() if key not in after}
     if enrolment:
-        retired = {key: owner for key, owner in retired.items() if key in enrolment.registered}
-    holders = sorted({*current, *retired.values()})
+        retired = {key: owned for key, owned in retired.items() if key in enrolment.registered}
+    holders = sorted({*current, *(owned.holder for owned in retired.values())})
     roster = tuple((_title(holder), _ring(holder, current, retired), True) for holder in holders)
-    return Enrolled(after | retired, roster, tuple(claimed), current)
+    rounds = {holder: each for holder, each in record.rounds.items() if holder in current}
+    return Enrolled(Record(after | retired, rounds), roster, tuple(claimed), current)
+
+
+def renew(
+    enrolled: Enrolled,
+    heard: Collection[Holder],
+    now: datetime,
+    *,
+    busy: bool | None,
+    max_wait: timedelta | None,
+) -> Renewal:
+    """A cluster whose oldest key is due is told to replace what it has: the others keep theirs.
+    `heard`: those that can be told; `busy`: None while the SuperLink, which has to know new keys,
+    cannot be asked."""
+    record, begun, waiting, turns = enrolled.record, [], [], []
+    for holder in sorted(heard):
+        made = [record.keys[key].since for key in enrolled.current.get(holder, ())]
+        if last := record.rounds.get(holder):  # what there was before is on its way out
+            made = [each for each in made if each >= last]
+        if not made:
+            continue
+        term = term_of(min(made), max_wait)
+        if busy is not None and term.over(now, busy=busy):
+            begun.append(holder)
+        elif now >= term.due:
+            waiting.append(holder)
+        turns += [each for each in (term.due, term.latest) if each > now]
+    rounds = {**record.rounds, **dict.fromkeys(begun, whole_second(now))}
+    return Renewal(
+        replace(record, rounds=rounds), tuple(begun), tuple(waiting), min(turns, default=None)
+    )
 
 
 def admitted(keys: Collection[str], enrolment: Enrolment | None, files: int) -> dict[str, str]:
@@ -91,22 +159,44 @@ def read_report(text: str) -> list[str] | None:
     return [key for key in keys if _PUBLIC_KEY.fullmatch(key)]
 
 
-def write_record(record: Mapping[str, Holder]) -> dict[str, str]:
+def write_record(record: Record) -> dict[str, str]:
     """As the data of a ConfigMap: a file for each pool and cluster."""
-    files: dict[str, list[str]] = {}
-    for key, (pool, cluster) in sorted(record.items()):
-        files.setdefault(f"{pool}.{cluster}", []).append(key)
-    return {name: json.dumps(keys) for name, keys in files.items()}
+    files: dict[Holder, dict[str, str]] = {holder: {} for holder in record.rounds}
+    for key, owned in sorted(record.keys.items()):
+        files.setdefault(owned.holder, {})[key] = time_text(owned.since)
+    return {
+        f"{holder[0]}.{holder[1]}": json.dumps(
+            {"round": round_of(record, holder) or None, "keys": keys}
+        )
+        for holder, keys in files.items()
+    }
 
 
 def read_record(files: Mapping[str, str]) -> Record:
     """The same the other way; raises ValueError."""
-    found: Record = {}
+    keys: dict[str, Owned] = {}
+    rounds: dict[Holder, datetime] = {}
     for name, text in files.items():
         pool, _, cluster = name.partition(".")  # a pool's name has no dot
-        for key in json.loads(text):
-            found[str(key)] = (pool, cluster)
-    return found
+        try:
+            entry = msgspec.json.decode(text, type=_Entry)
+        except msgspec.MsgspecError as error:
+            raise ValueError(f"{name}: {error}") from None
+        keys |= {key: Owned((pool, cluster), since) for key, since in entry.keys.items()}
+        if entry.round:
+            rounds[pool, cluster] = entry.round
+    return Record(keys, rounds)
+
+
+def round_of(record: Record, holder: Holder) -> str:
+    """A text that changes when its SuperNodes are to be replaced."""
+    last = record.rounds.get(holder)
+    return time_text(last) if last else ""
+
+
+class _Entry(msgspec.Struct):
+    keys: dict[str, _Time]
+    round: _Time | None
 
 
 def _title(holder: Holder) -> str:
@@ -115,8 +205,8 @@ def _title(holder: Holder) -> str:
 
 
 def _ring(
-    holder: Holder, current: Mapping[Holder, Collection[str]], retired: Mapping[str, Holder]
+    holder: Holder, current: Mapping[Holder, Collection[str]], retired: Mapping[str, Owned]
 ) -> Keyring:
     keys = {mark_of(key): key for key in sorted(current.get(holder, ()))}
-    gone = tuple(sorted(key for key, owner in retired.items() if owner == holder))
+    gone = tuple(sorted(key for key, owned in retired.items() if owned.holder == holder))
     return Keyring("", keys, gone)

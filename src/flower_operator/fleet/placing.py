@@ -159,11 +159,13 @@ class Placing:
         }
 
     def reports(self, key: Key, pools: Iterable[PlacedPool]) -> dict[Holder, list[str]]:
-        """The public keys that clusters tell of."""
+        """The public keys that clusters tell of; what a lost one told is old."""
+        clusters = self._hub.clusters
         return {
             (pool.name, cluster): keys
             for pool in pools
             for cluster, work in self._hub.works(place_of(*key, pool.name).addon).items()
+            if cluster in clusters and clusters[cluster].available
             if work.report is not None and (keys := read_report(work.report)) is not None
         }
 

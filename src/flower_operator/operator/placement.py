@@ -8,14 +8,25 @@ from typing import Any
 
 from ..fleet.addon import Route
 from ..fleet.hub import Hub
-from ..fleet.keys import NOBODY, Enrolled, admitted, enrol, read_record, write_record
+from ..fleet.keys import (
+    NOBODY,
+    Enrolled,
+    Record,
+    Renewal,
+    admitted,
+    enrol,
+    read_record,
+    renew,
+    round_of,
+    write_record,
+)
 from ..fleet.partitions import Holder, Partitions, allocate, read, total, write
 from ..fleet.placing import Order, Outcome, PlacedPool, Placing, Survey
 from ..fleet.resources import CLUSTER_GROUP
 from ..fleet.route import linked_route, route_of
 from ..kube.client import Client
 from ..render import Facts
-from ..render.agent import admitted_files
+from ..render.agent import ROUND_VARIABLE, admitted_files
 from ..render.facts import Numbers
 from ..render.metadata import PREFIX
 from ..render.skupper import Grant
@@ -27,6 +38,7 @@ from ..trust.keys import Enrolment
 from .caches import Caches, Key
 from .desired import FEDERATION, parsed_of
 from .ledger import Ledger
+from .transitions import Transition
 
 FINALIZER = f"{PREFIX}/fleet"
 NOT_THERE = (
@@ -47,6 +59,11 @@ class Look:
     """The keys of SuperNodes elsewhere, where they have keys."""
     enrolment: Enrolment | None = None
     """What the SuperLink knows of them."""
+    told: tuple[Transition, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What waits, and for what."""
+    recheck: float | None = None
+    """Seconds until time alone may change it."""
 
     @property
     def connected(self) -> dict[Holder, int]:
@@ -89,31 +106,42 @@ class Placements:
         own = tuple(
             (pool.name, tuple(map(str, partitions[pool.name, ""]))) for pool in outline.pools
         )
-        look = Look(survey, partitions, Numbers(own, str(total(partitions))))
+        numbers = Numbers(own, str(total(partitions)))
+        look = Look(survey, partitions, numbers, recheck=survey.recheck)
         if not outline.authenticated:
             return look
-        enrolled = await self._enrol(key, federation, pools, survey, connected.enrolment)
-        return replace(look, enrolled=enrolled, enrolment=connected.enrolment)
+        return await self._look_at_keys(key, federation, outline, connected, look)
 
     def workloads(self, key: Key, outline: Outline) -> list[Workload]:
         """Of other clusters: what trusts the SuperLink there."""
         return self._placing.workloads(key, _pools(outline)) if self._placing else []
 
-    async def _enrol(
+    async def _look_at_keys(
         self,
         key: Key,
         federation: Federation,
-        pools: list[PlacedPool],
-        survey: Survey,
-        enrolment: Enrolment | None,
-    ) -> Enrolled:
+        outline: Outline,
+        connected: Connected,
+        look: Look,
+    ) -> Look:
         assert self._placing
-        record = await self._keys.read(federation) or {}
-        reports = self._placing.reports(key, pools)
-        enrolled = enrol(record, survey.keyholders, reports, enrolment)
-        if enrolled.record != record:
-            await self._keys.write(federation, enrolled.record)
-        return enrolled
+        now, enrolment = self._clock(), connected.enrolment
+        record = await self._keys.read(federation) or Record()
+        reports = self._placing.reports(key, _pools(outline))
+        enrolled = enrol(record, look.survey.keyholders, reports, enrolment, now)
+        busy = bool(connected.busy) if enrolment else None
+        renewal = renew(enrolled, reports, now, busy=busy, max_wait=outline.max_wait)
+        if renewal.record != record:
+            await self._keys.write(federation, renewal.record)
+        turns = [look.recheck, (renewal.again - now).total_seconds() if renewal.again else None]
+        return replace(
+            look,
+            enrolled=replace(enrolled, record=renewal.record),
+            enrolment=enrolment,
+            told=_told(renewal),
+            notes=_notes(renewal),
+            recheck=min((each for each in turns if each is not None), default=None),
+        )
 
     async def care(
         self,
@@ -142,7 +170,7 @@ class Placements:
         # What runs elsewhere is linked: without a grant it stays as it is.
         locked = outline.interconnected and grant is None
         order = Order(partial(parsed_of, federation), version, facts, route, bundle, grant)
-        further = _admitted(outline, look) if outline.authenticated else {}
+        further = _of_keys(outline, look) if outline.authenticated else {}
         outcome = Outcome()
         if not locked:
             outcome = await self._placing.care(
@@ -214,12 +242,29 @@ def _pools(outline: Outline) -> list[PlacedPool]:
     ]
 
 
-def _admitted(outline: Outline, look: Look) -> dict[Holder, dict[str, str]]:
+def _of_keys(outline: Outline, look: Look) -> dict[Holder, dict[str, str]]:
+    """What each cluster is told about the keys of its SuperNodes, as variables of its config."""
     files = {pool.name: admitted_files(pool.size) for pool in outline.placed}
+    current, record = look.enrolled.current, look.enrolled.record
     return {
-        holder: admitted(look.enrolled.current.get(holder, ()), look.enrolment, files[holder[0]])
+        holder: admitted(current.get(holder, ()), look.enrolment, files[holder[0]])
+        | {ROUND_VARIABLE: round_of(record, holder)}
         for holder in look.survey.members
     }
+
+
+def _told(renewal: Renewal) -> tuple[Transition, ...]:
+    return tuple(
+        Transition("KeysDue", f"pool {pool}: SuperNodes on {cluster} get new keys", warning=False)
+        for pool, cluster in renewal.begun
+    )
+
+
+def _notes(renewal: Renewal) -> tuple[str, ...]:
+    if not renewal.waiting:
+        return ()
+    number = len({cluster for _, cluster in renewal.waiting})
+    return (f"new keys of SuperNodes on {number} clusters wait until no run is under way",)
 
 
 def _nowhere(pool: PlacedPool, survey: Survey) -> tuple[str, str]:

@@ -126,6 +126,7 @@ class Reconciler:
             hold=upgrade.under_way,
         )
         outcome.merge(placing)
+        outcome.transitions += look.told if look else ()
         if desired.outline.interconnected and not facts.skupper:
             outcome.faults.append(Fault("SkupperMissing", MISSING))
         recheck = await self._write_status(
@@ -276,7 +277,7 @@ class Reconciler:
             faults=outcome.faults,
             connected=self._connections.get(key),
             waiting=admissions.waiting,
-            notes=trusted.notes if trusted else (),
+            notes=[*(trusted.notes if trusted else ()), *(look.notes if look else ())],
             upgrade=upgrade.finding,
             placed=placed,
             interconnected=interconnected(upgrade.outline, self._caches.children(uid).values()),
@@ -298,7 +299,7 @@ class Reconciler:
             self._connections.forget(key)
         again = [summary.recheck, upgrade.recheck, admissions.again]
         again += [trusted.recheck] if trusted else []
-        again += [look.survey.recheck] if look else []
+        again += [look.recheck] if look else []
         if summary.superlink_available and not upgrade.outline.keeps_state:
             again.append(await self._help_stranded(key, federation, summary.status))
         return min((each for each in again if each is not None), default=None)

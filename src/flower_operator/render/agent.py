@@ -20,6 +20,7 @@ REPORT, ADMITTED = "report", "admitted"
 KEYS = "keys"
 """The entry of the report."""
 ADMITTED_VARIABLE = "ADMITTED"
+ROUND_VARIABLE = "KEYS_ROUND"
 # A variable of a template holds 1,024 characters, a mark and its comma nine.
 MARKS_A_VARIABLE = 100
 # Of a pool with as many SuperNodes as there are nodes.

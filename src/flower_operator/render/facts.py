@@ -45,6 +45,8 @@ class Site:
     """The same, never as a variable, for policies."""
     image: str
     """Of SuperNodes."""
+    keys: str
+    """Their round, where they have keys."""
 
 
 @dataclass(frozen=True)

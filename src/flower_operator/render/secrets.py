@@ -104,6 +104,8 @@ def client_annotations(
 
 def key_annotations(facts: Facts, pool: str) -> dict[str, str]:
     """On SuperNodes with keys: the round of theirs."""
+    if facts.site:
+        return {KEYS: facts.site.keys}
     rounds = dict(facts.identities.keys) if facts.identities else {}
     return {KEYS: rounds[pool]} if pool in rounds else {}
 

@@ -59,6 +59,18 @@ class Keyring:
 
 
 @dataclass(frozen=True)
+class Term:
+    """When keys are to be replaced."""
+
+    due: datetime
+    latest: datetime
+    """Until then a run may put it off."""
+
+    def over(self, now: datetime, *, busy: bool) -> bool:
+        return now >= (self.latest if busy else self.due)
+
+
+@dataclass(frozen=True)
 class Enrolment:
     """What a SuperLink knows of keys."""
 
@@ -112,6 +124,11 @@ def pool_of(federation: str, keyring: str) -> str | None:
     return keyring.removeprefix(before).removesuffix(after) or None
 
 
+def term_of(made: datetime, max_wait: timedelta | None) -> Term:
+    limit = min(LONGEST_DELAY, max_wait) if max_wait is not None else LONGEST_DELAY
+    return Term(made + KEY_LIFE, made + KEY_LIFE + limit)
+
+
 def read_keyring(files: Files) -> Keyring | None:
     """The stored keyring, or None if there is none; raises Unreadable."""
     if not files:
@@ -147,9 +164,8 @@ def decide_keys(
         return _new_round("KeysUnreadable", str(error), wanted)
     if ring is None:
         return _new_round("NoKeys", "there are none yet", wanted)
-    due = ring.made + KEY_LIFE
-    limit = min(LONGEST_DELAY, max_wait) if max_wait is not None else LONGEST_DELAY
-    if enrolment and now >= due + (limit if busy else timedelta()):
+    term = term_of(ring.made, max_wait)
+    if enrolment and term.over(now, busy=busy):
         return _new_round("KeysDue", f"they were made on {ring.made.date()}", wanted)
     spent = enrolment.spent if enrolment else frozenset()
     missing = tuple(name for name in wanted if name not in ring.keys)
@@ -165,13 +181,13 @@ def decide_keys(
             retire=gone + unusable,
             forget=forget,
         )
-    if now >= due and enrolment is None:
+    if now >= term.due and enrolment is None:
         message = "new keys wait for the SuperLink, which has to know them"
         return KeyDecision(Step.KEEP, "WaitingForSuperLink", message)
-    if now >= due:
+    if now >= term.due:
         message = "new keys wait until no run is under way"
-        return KeyDecision(Step.KEEP, "WaitingForRuns", message, again=due + limit)
-    return KeyDecision(Step.KEEP, "Valid", f"they are used until {due.date()}", again=due)
+        return KeyDecision(Step.KEEP, "WaitingForRuns", message, again=term.latest)
+    return KeyDecision(Step.KEEP, "Valid", f"they are used until {term.due.date()}", again=term.due)
 
 
 def changed_keyring(
