@@ -247,14 +247,52 @@ def test_no_secret_of_the_hub_goes_out_and_the_ca_does() -> None:
         pool={**PLACED, "images": {"superexecClientApp": "flwr/superexec:1.41.0"}},
     )
     objects = hub_objects(federation, bundle="CERTIFICATES")
-    text = json.dumps(objects)
-    assert '"secretName"' not in text
-    (bundle,) = (
-        each
-        for each in objects["AddOnTemplate"]["spec"]["agentSpec"]["workload"]["manifests"]
-        if each["kind"] == "ConfigMap"
-    )
+    assert '"kind": "Secret"' not in json.dumps(objects)
+    every = objects["AddOnTemplate"]["spec"]["agentSpec"]["workload"]["manifests"]
+    (bundle,) = (each for each in every if each["metadata"]["name"] == "fed-supernode-edge-ca")
     assert bundle["data"] == {"ca.crt": "CERTIFICATES"}
+
+
+@pytest.mark.parametrize(
+    ("release", "node", "apps"),
+    [
+        (
+            "1.41.0",
+            {"supernode-tls": {"ca.crt", "tls.crt", "tls.key"}, "superexec": {"secret"}},
+            {"ca": {"ca.crt"}, "superexec": {"secret"}},
+        ),
+        ("1.29.0", {"superexec": {"secret"}}, {"superexec": {"secret"}}),
+        ("1.28.0", {}, {}),
+    ],
+)
+def test_supernodes_and_superexecs_elsewhere_mount_what_their_agent_makes(
+    release: str, node: dict[str, set[str]], apps: dict[str, set[str]]
+) -> None:
+    """And a ClientApp never sees the key of its SuperNode's certificate."""
+    federation = document(
+        isolation="process",
+        insecure=False,
+        version=release,
+        pool={**PLACED, "images": {"superexecClientApp": f"flwr/superexec:{release}"}},
+    )
+    objects = hub_objects(federation, bundle="CERTIFICATES")
+    found = manifests(objects)
+    work = objects["ManifestWorkReplicaSet"]["spec"]["manifestWorkTemplate"]["workload"]
+    assert mounted(found["StatefulSet"]) == node
+    assert mounted(work["manifests"][-1]) == apps
+    # Where there is nothing to make, there is nobody to make it.
+    assert ("Deployment" in found) is bool(node)
+    if node:
+        arguments = found["Deployment"]["spec"]["template"]["spec"]["containers"][0]["args"]
+        assert arguments[-1] == "--introduce"
+
+
+def mounted(workload: Document) -> dict[str, set[str]]:
+    return {
+        volume["name"].removeprefix("flower-"): {item["key"] for item in secret["items"]}
+        for volume in workload["spec"]["template"]["spec"]["volumes"]
+        if (secret := volume.get("secret", {})).get("secretName") == "fed-supernode-edge-runtime"
+    }
 
 
 def test_supernodes_elsewhere_reach_their_superlink_and_names_alone() -> None:

@@ -1,4 +1,4 @@
-"""`flower-operator agent`: what the addon runs on a managed cluster, where SuperNodes have keys."""
+"""`flower-operator agent`: what the addon runs on a managed cluster, for what must not travel."""
 
 import click
 
@@ -7,7 +7,8 @@ import click
 @click.option("--namespace", required=True, help="Where the pool is.")
 @click.option("--federation", required=True, help="The Federation, of the hub.")
 @click.option("--pool", required=True, help="The pool of it that is placed here.")
-def agent(namespace: str, federation: str, pool: str) -> None:
+@click.option("--introduce", is_flag=True, help="Its SuperExecs are in pods of their own.")
+def agent(namespace: str, federation: str, pool: str, introduce: bool) -> None:
     """Make the keys of a pool's SuperNodes, on the cluster where these run."""
     import asyncio
 
@@ -24,6 +25,6 @@ def agent(namespace: str, federation: str, pool: str) -> None:
 
     async def run() -> None:
         async with Client(connection, "flower-operator") as client:
-            await Agent(client, namespace, federation, pool).run()
+            await Agent(client, namespace, federation, pool, introduce=introduce).run()
 
     asyncio.run(run())

@@ -13,7 +13,14 @@ from typing import Any
 from ..api.types import Federation, Pool, Rollout
 from ..kube.applied import digest, marked
 from ..render import secrets
-from ..render.agent import KEYS, REPORT, ROUND_VARIABLE, agent_objects, report_name
+from ..render.agent import (
+    KEYS,
+    REPORT,
+    ROUND_VARIABLE,
+    agent_objects,
+    is_attended,
+    report_name,
+)
 from ..render.facts import Facts, Numbers, Site
 from ..render.metadata import COMPONENT, MANAGER, POOL, PREFIX, namespace_of, trust_labels
 from ..render.network import site_policies
@@ -111,9 +118,10 @@ def addon_objects(
     place = place_of(namespace_of(federation, facts), federation.name, pool.name)
     site = _site_facts(pool, facts, route)
     manifests = _supernode_manifests(federation, position, site, releases, bundle, grant)
+    attended = is_attended(federation, releases.pools[position], site)
     variables = variables_of(federation, position, route)
     objects = [
-        _template(place, federation, manifests),
+        _template(place, manifests, attended=attended),
         _definition(place),
         _config(place, place.namespace, variables),
     ]
@@ -193,17 +201,17 @@ def _supernode_manifests(
         pool = federation.spec.supernodes.pools[position]
         manifests.append(_bundle(federation, pool, namespace, bundle))
     manifests += site_policies(federation, position, facts, releases)[:1]
-    if federation.spec.supernode_auth.enabled:
-        manifests += agent_objects(federation, position, facts)
+    if is_attended(federation, releases.pools[position], facts):
+        manifests += agent_objects(federation, position, facts, releases.pools[position])
     manifests += site_service(federation, position, facts, releases.pools[position])
     manifests += pool_objects(federation, position, facts, releases.pools[position])
     return [each for each in manifests if runs(federation, each)]
 
 
-def _template(place: Place, federation: Federation, manifests: list[Object]) -> Object:
+def _template(place: Place, manifests: list[Object], *, attended: bool) -> Object:
     workload = manifests[-1]
     told = [_feedback(workload)] if _is_workload(workload) else []
-    if federation.spec.supernode_auth.enabled:
+    if attended:
         told.append(_report(report_name(place.federation, place.pool), place.namespace))
     spec = {
         "addonName": place.addon,

@@ -2,27 +2,35 @@
 
 The private half is in a Secret there, from which its pod alone mounts it. The public half is told
 to the hub in a ConfigMap. A key is one pod's: it is made when the pod is, and goes with it.
+
+Where SuperExecs are in other pods, it makes what these and SuperNodes know each other by: a
+certificate of the SuperNodes' own API and a shared secret, in one Secret, once.
 """
 
 import asyncio
 import json
 import logging
+import secrets
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
+from ..api.rules import pool_name
 from ..kube.cache import Cache, Key
 from ..kube.client import Client
 from ..kube.errors import ApiError, Unreachable
 from ..kube.resources import CONFIG_MAP, POD, SECRET
 from ..render.agent import KEYS, admitted_name, report_name
 from ..render.metadata import MANAGER, PREFIX
-from ..render.secrets import GATE
+from ..render.secrets import GATE, runtime_name
 from ..status.observed import Metadata, unversioned
 from ..trust.keys import KeyPair, keyring_name
-from ..trust.layout import decode_secret, encode_secret
+from ..trust.layout import SECRET_FILE, Files, decode_secret, encode_secret
+from ..trust.names import site_supernode_names
+from ..trust.steps import SECRET_BYTES
 from .keys import mark_of
 
 log = logging.getLogger(__name__)
@@ -98,9 +106,15 @@ def to_start(
 
 
 class Agent:
-    def __init__(self, client: Client, namespace: str, federation: str, pool: str) -> None:
+    def __init__(
+        self, client: Client, namespace: str, federation: str, pool: str, *, introduce: bool
+    ) -> None:
+        """`introduce`: to each other its SuperNodes and SuperExecs, which are in other pods."""
         self._client = client
         self._namespace = namespace
+        self._federation = federation
+        self._pool = pool
+        self._introduce = introduce
         self._secret = keyring_name(federation, pool)
         self._report = report_name(federation, pool)
         self._admitted = admitted_name(federation, pool)
@@ -151,10 +165,12 @@ class Agent:
         report = self._texts.get((self._namespace, self._report))
         if report is None:  # it comes, and goes, with the addon
             return
+        if self._introduce:
+            await self._make_runtime(report.metadata.uid)
         known = self._keys or await self._read()
         self._keys = await self._write(known, pods, report.metadata.uid)
         text = json.dumps(self._keys.public, sort_keys=True)
-        if report.data.get(KEYS) != text:
+        if report.data.get(KEYS, "{}") != text:
             told_now = {"data": {KEYS: text}}
             await self._client.patch(CONFIG_MAP, self._namespace, self._report, told_now)
         told = self._texts.get((self._namespace, self._admitted))
@@ -190,25 +206,51 @@ class Agent:
         from ..trust.certificates import make_key_pair
 
         keys = changed(known, pods, make_key_pair)
-        if keys == known and known.version:
+        if keys == known:
             return known
+        files = {**keys.private, PUBLIC_FILE: json.dumps(keys.public)}
+        body = self._body(self._secret, files, owner)
+        if known.version:
+            body["metadata"]["resourceVersion"] = known.version
+            answer = await self._client.replace(SECRET, body)
+        else:
+            answer = await self._client.create(SECRET, self._namespace, body)
+        version = msgspec.json.decode(answer, type=_TextForm).metadata.resource_version
+        return Keys(keys.private, keys.public, version)
+
+    async def _make_runtime(self, owner: str) -> None:
+        """Unless it is there: pods that run were started with it."""
+        from ..trust.certificates import lone_certificate
+
+        name = runtime_name(self._federation, self._pool)
+        try:
+            await self._client.get(SECRET.path(self._namespace, name))
+        except ApiError as error:
+            if error.code != 404:
+                raise
+        else:
+            return
+        files = lone_certificate(
+            pool_name(self._federation, self._pool),
+            self._federation,
+            self._namespace,
+            site_supernode_names(self._federation, self._pool, self._namespace),
+            datetime.now(UTC),
+        )
+        files = {**files, SECRET_FILE: secrets.token_hex(SECRET_BYTES)}
+        await self._client.create(SECRET, self._namespace, self._body(name, files, owner))
+        log.info("made", extra={"secret": name})
+
+    def _body(self, name: str, files: Files, owner: str) -> dict[str, Any]:
         reference = {"apiVersion": "v1", "kind": CONFIG_MAP.kind, "name": self._report}
         metadata = {
-            "name": self._secret,
+            "name": name,
             "namespace": self._namespace,
             "labels": {"app.kubernetes.io/managed-by": MANAGER},
             "ownerReferences": [reference | {"uid": owner}],
         }
-        files = {**keys.private, PUBLIC_FILE: json.dumps(keys.public)}
-        body: dict[str, Any] = {"apiVersion": "v1", "kind": "Secret", "data": encode_secret(files)}
-        if known.version:
-            body["metadata"] = metadata | {"resourceVersion": known.version}
-            answer = await self._client.replace(SECRET, body)
-        else:
-            body["metadata"] = metadata
-            answer = await self._client.create(SECRET, self._namespace, body)
-        version = msgspec.json.decode(answer, type=_TextForm).metadata.resource_version
-        return Keys(keys.private, keys.public, version)
+        data = encode_secret(files)
+        return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data}
 
     def _changed(self, key: Key, old: object, new: object) -> None:
         self._wake.set()

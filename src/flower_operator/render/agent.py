@@ -1,7 +1,8 @@
-"""The agent of a pool on another cluster, which makes the keys of its SuperNodes there.
+"""The agent of a pool on another cluster, which makes there what must not travel.
 
-It holds pods by their scheduling gate until the hub says that their keys are registered. What it
-tells the hub, and what the hub tells it, are two ConfigMaps beside the pool.
+These are the keys of SuperNodes, and what they and their SuperExecs know each other by. It holds
+pods by their scheduling gate until the hub says that their keys are registered. What it tells the
+hub, and what the hub tells it, are two ConfigMaps beside the pool.
 """
 
 from typing import Any
@@ -13,6 +14,8 @@ from . import pods
 from .facts import Facts
 from .metadata import agent_labels, namespace_of, pool_metadata
 from .network import agent_policies
+from .releases import PoolReleases
+from .secrets import runtime_name, superexec_secret, supernode_certificate
 
 Object = dict[str, Any]
 
@@ -49,9 +52,24 @@ def admitted_files(replicas: int) -> int:
     return -(-replicas // MARKS_A_VARIABLE) if replicas else FILES_OF_NODES
 
 
-def agent_objects(federation: Federation, position: int, facts: Facts) -> list[Object]:
+def is_attended(federation: Federation, releases: PoolReleases, facts: Facts) -> bool:
+    """Whether a pool on another cluster needs an agent there."""
+    return federation.spec.supernode_auth.enabled or _introduces(federation, releases, facts)
+
+
+def _introduces(federation: Federation, releases: PoolReleases, facts: Facts) -> bool:
+    """Whether its SuperNodes and SuperExecs have to be told of each other."""
+    sides = releases.supernode_dialect, releases.clientapp_dialect
+    shares = any(superexec_secret(federation, each) for each in sides)
+    return shares or supernode_certificate(federation, releases, facts) is not None
+
+
+def agent_objects(
+    federation: Federation, position: int, facts: Facts, releases: PoolReleases
+) -> list[Object]:
     """The report first, which the hub reads, its workload last."""
     pool = federation.spec.supernodes.pools[position]
+    introduces = _introduces(federation, releases, facts)
     name = agent_name(federation.name, pool.name)
     metadata = {
         "name": name,
@@ -72,15 +90,18 @@ def agent_objects(federation: Federation, position: int, facts: Facts) -> list[O
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": told, "data": marks},
         *agent_policies(federation, metadata, facts),
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata},
-        _object(f"{RBAC}/v1", "Role", metadata, rules=_rules(federation, pool)),
+        _object(f"{RBAC}/v1", "Role", metadata, rules=_rules(federation, pool, introduces)),
         _object(f"{RBAC}/v1", "RoleBinding", metadata, roleRef=role, subjects=[subject]),
-        _workload(federation, pool, metadata, facts),
+        _workload(federation, pool, metadata, facts, introduces),
     ]
 
 
-def _workload(federation: Federation, pool: Pool, metadata: Object, facts: Facts) -> Object:
+def _workload(
+    federation: Federation, pool: Pool, metadata: Object, facts: Facts, introduces: bool
+) -> Object:
     arguments = ["agent", "--namespace", metadata["namespace"]]
     arguments += ["--federation", federation.name, "--pool", pool.name]
+    arguments += ["--introduce"] if introduces else []
     container = pods.container(
         "agent", facts.agent_image, arguments, env=[], resources={}, mounts=[], probes={}
     )
@@ -101,7 +122,7 @@ def _workload(federation: Federation, pool: Pool, metadata: Object, facts: Facts
     return _object("apps/v1", "Deployment", metadata, spec=spec)
 
 
-def _rules(federation: Federation, pool: Pool) -> list[Object]:
+def _rules(federation: Federation, pool: Pool, introduces: bool) -> list[Object]:
     """Of the pods it may change the gates, which is all that can be changed of a pod's spec."""
     names = federation.name, pool.name
     report, told, keyring = report_name(*names), admitted_name(*names), keyring_name(*names)
@@ -109,6 +130,7 @@ def _rules(federation: Federation, pool: Pool) -> list[Object]:
         _rule("pods", ["list", "watch", "patch"]),
         _rule("secrets", ["create"]),
         _rule("secrets", ["get", "update"], keyring),
+        *([_rule("secrets", ["get"], runtime_name(*names))] if introduces else []),
         _rule("configmaps", ["list", "watch"]),
         _rule("configmaps", ["get", "patch"], report),
         _rule("configmaps", ["get"], told),

@@ -53,14 +53,14 @@ def superexec_secret(federation: Federation, dialect: Dialect) -> str | None:
 
 
 def supernode_certificate(
-    federation: Federation, releases: PoolReleases
+    federation: Federation, releases: PoolReleases, facts: Facts
 ) -> ServerCertificate | None:
     """The files that a pool's own API has TLS with, where both sides of it can and the CA is the
-    Federation's own. Elsewhere it is plain, on loopback."""
+    Federation's own, or one of that cluster. Elsewhere it is plain, on loopback."""
     spec = federation.spec
     if spec.insecure or spec.isolation_mode != "process":
         return None
-    if spec.tls.from_elsewhere or spec.superlink.external:
+    if not facts.site and (spec.tls.from_elsewhere or spec.superlink.external):
         return None
     serves = releases.supernode_dialect.supernode_certificate
     asks = releases.clientapp_dialect.superexec_root_certificates
@@ -93,8 +93,9 @@ def superlink_annotations(facts: Facts, *, trusts: bool, shares: bool) -> dict[s
 def client_annotations(
     federation: Federation, facts: Facts, *, shares: bool, serves: bool
 ) -> dict[str, str]:
-    """The same for SuperNodes. `serves`: with TLS."""
+    """The same for SuperNodes. `serves`: with TLS. What was made on another cluster stays."""
     found, external = facts.identities, federation.spec.superlink.external
+    shares, serves = shares and not facts.site, serves and not facts.site
     own = {AUTHORITY: digest(external.ca or "")[:16]} if external else {}
     if found is None:
         return own
@@ -158,6 +159,18 @@ def site_authority_name(federation: str, pool: str) -> str:
 
 def site_authority_volume(federation: str, pool: str) -> Object:
     return {"name": "flower-ca", "configMap": {"name": site_authority_name(federation, pool)}}
+
+
+def runtime_name(federation: str, pool: str) -> str:
+    """Of the Secret by which SuperNodes and SuperExecs of another cluster know each other."""
+    return f"{pool_name(federation, pool)}-runtime"
+
+
+def runtime_volume(federation: str, pool: str, name: str, *files: str) -> Object:
+    """Some files of it, as one of the volumes that there are beside the SuperLink."""
+    items = [{"key": file, "path": file} for file in files]
+    secret = {"secretName": runtime_name(federation, pool), "items": items}
+    return {"name": f"flower-{name}", "secret": secret}
 
 
 def superexec_secret_volume(federation: str) -> Object:

@@ -7,12 +7,11 @@ from ..api.types import Federation, Pool
 from ..flower.commands import (
     HEALTH_PORT,
     SUPEREXEC_HEALTH_PORT,
-    ServerCertificate,
     beside,
     superexec_arguments,
     supernode_arguments,
 )
-from ..flower.dialects import Dialect
+from ..trust.layout import BUNDLE_FILE, SECRET_FILE, SERVER_FILES
 from . import executor, gpus, node_config, pods, secrets
 from .executor import Tasks
 from .facts import Facts
@@ -67,8 +66,8 @@ def pool_objects(
     if partitions := node_config.partitions_of(federation, position, facts):
         annotations[f"{PREFIX}/partitions"] = partitions
     if not federation.spec.insecure:
-        secret = _secret(federation, releases.supernode_dialect, facts)
-        serves = _certificate(federation, releases, facts) is not None
+        secret = secrets.superexec_secret(federation, releases.supernode_dialect)
+        serves = secrets.supernode_certificate(federation, releases, facts) is not None
         annotations |= secrets.client_annotations(
             federation, facts, shares=secret is not None, serves=serves
         )
@@ -110,7 +109,9 @@ def superexec_objects(
     template = pods.pod_template(
         superexec_labels(federation, pool),
         [_superexec_container(federation, pool, facts, releases, None)],
-        gpus.volumes(pool.gpu) + pool.volumes,
+        gpus.volumes(pool.gpu)
+        + _superexec_volumes(federation, pool, facts, releases)
+        + pool.volumes,
         pool.pod_template,
         facts,
         annotations=restart_annotations(federation),
@@ -155,17 +156,6 @@ def site_service(
 
 def _launches(pool: Pool) -> bool:
     return pool.executor == "kubernetes"
-
-
-def _secret(federation: Federation, dialect: Dialect, facts: Facts) -> str | None:
-    """None of these leaves the cluster of the SuperLink."""
-    return None if facts.site else secrets.superexec_secret(federation, dialect)
-
-
-def _certificate(
-    federation: Federation, releases: PoolReleases, facts: Facts
-) -> ServerCertificate | None:
-    return None if facts.site else secrets.supernode_certificate(federation, releases)
 
 
 def _apart(federation: Federation, facts: Facts) -> bool:
@@ -222,8 +212,8 @@ def _supernode_container(
     secure, keyed = not spec.insecure, spec.supernode_auth.enabled
     own_name = node_config.ENVIRONMENT[node_config.OWN_NAME[spec.mode]]
     own_name = node_config.POD_UID if facts.site else own_name
-    secret = _secret(federation, releases.supernode_dialect, facts)
-    tls = _certificate(federation, releases, facts)
+    secret = secrets.superexec_secret(federation, releases.supernode_dialect)
+    tls = secrets.supernode_certificate(federation, releases, facts)
     arguments = supernode_arguments(
         releases.supernode_dialect,
         spec.isolation_mode,
@@ -258,8 +248,8 @@ def _supernode_container(
 def _superexec_container(
     federation: Federation, pool: Pool, facts: Facts, releases: PoolReleases, tasks: Tasks | None
 ) -> Object:
-    secret = _secret(federation, releases.clientapp_dialect, facts)
-    runs_tls = _certificate(federation, releases, facts) is not None
+    secret = secrets.superexec_secret(federation, releases.clientapp_dialect)
+    runs_tls = secrets.supernode_certificate(federation, releases, facts) is not None
     mounts = [secrets.mount("ca")] if runs_tls else []
     mounts += [secrets.mount("superexec")] if secret else []
     runtime = releases.supernode_dialect.clientappio
@@ -328,10 +318,30 @@ def _volumes(
         here = secrets.authority_volume(federation)
         there = secrets.site_authority_volume(federation.name, pool.name)
         volumes.append(there if facts.site else here)
-        if _certificate(federation, releases, facts):
-            volumes.append(secrets.supernode_certificate_volume(federation.name))
-        if _secret(federation, releases.supernode_dialect, facts):
-            volumes.append(secrets.superexec_secret_volume(federation.name))
+        if secrets.supernode_certificate(federation, releases, facts):
+            here = secrets.supernode_certificate_volume(federation.name)
+            there = _runtime_volume(federation, pool, "supernode-tls", *SERVER_FILES)
+            volumes.append(there if facts.site else here)
+        if secrets.superexec_secret(federation, releases.supernode_dialect):
+            here = secrets.superexec_secret_volume(federation.name)
+            there = _runtime_volume(federation, pool, "superexec", SECRET_FILE)
+            volumes.append(there if facts.site else here)
     if federation.spec.supernode_auth.enabled:
         volumes.append(secrets.keys_volume(federation.name, pool.name))
     return volumes
+
+
+def _superexec_volumes(
+    federation: Federation, pool: Pool, facts: Facts, releases: PoolReleases
+) -> list[Object]:
+    """Of a SuperExec on another cluster: what its SuperNode is known by, and it itself."""
+    volumes = []
+    if secrets.supernode_certificate(federation, releases, facts):
+        volumes.append(_runtime_volume(federation, pool, "ca", BUNDLE_FILE))
+    if secrets.superexec_secret(federation, releases.clientapp_dialect):
+        volumes.append(_runtime_volume(federation, pool, "superexec", SECRET_FILE))
+    return volumes
+
+
+def _runtime_volume(federation: Federation, pool: Pool, name: str, *files: str) -> Object:
+    return secrets.runtime_volume(federation.name, pool.name, name, *files)

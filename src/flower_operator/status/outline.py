@@ -173,7 +173,7 @@ def _tls(federation: Federation, plan: Plan, facts: Facts) -> TlsOutline:
     beside = spec.isolation_mode == "process" and not is_remote(federation, releases)
     if beside and releases.superlink_dialect.runtime_follows_tls:
         demanded.append(LOOPBACK)
-    serves = any(supernode_certificate(federation, pool) for pool in releases.pools)
+    serves = any(supernode_certificate(federation, pool, facts) for pool in releases.pools)
     return TlsOutline(
         spec.tls.secret_name,
         spec.tls.issuer_ref,

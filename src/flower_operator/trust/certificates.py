@@ -17,7 +17,16 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from .keys import KeyPair
-from .layout import BUNDLE_FILE, Files, Part, Stored, authority_key_file, voucher_file
+from .layout import (
+    BUNDLE_FILE,
+    CERTIFICATE_FILE,
+    KEY_FILE,
+    Files,
+    Part,
+    Stored,
+    authority_key_file,
+    voucher_file,
+)
 from .names import address_of
 from .records import (
     BACKDATED,
@@ -98,6 +107,21 @@ def new_certificate(
     )
     vouching = stored.authorities[voucher_file(signer)] if voucher else ""
     return server_files(_pem(certificate), vouching, _key_pem(key), _pem(authority), record)
+
+
+def lone_certificate(
+    server: str, federation: str, namespace: str, names: Sequence[str], now: datetime
+) -> Files:
+    """A server's certificate by a CA that signs no other: its key is kept nowhere."""
+    authority_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
+    authority = _authority_certificate(authority_key, federation, namespace, now)
+    end = authority.not_valid_after_utc
+    certificate = _server_certificate(key, authority, authority_key, server, names, now, end)
+    return {
+        BUNDLE_FILE: _pem(authority),
+        CERTIFICATE_FILE: _pem(certificate),
+        KEY_FILE: _key_pem(key),
+    }
 
 
 def make_key_pair() -> KeyPair:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable
 from contextlib import suppress
 
-from ..api.rules import superlink_name, supernodes_name
+from ..api.rules import pool_name, superlink_name, supernodes_name
 
 # A port that is forwarded, or a SuperLink that runs on this machine, is reached by these.
 LOCAL = ("localhost", "127.0.0.1", "::1")
@@ -32,6 +32,12 @@ def service_name(federation: str, namespace: str) -> str:
 def supernode_names(federation: str, namespace: str) -> tuple[str, ...]:
     """What tasks know their SuperNode by, in the same pod or in one of their own."""
     return (*LOCAL, f"*.{supernodes_name(federation)}.{namespace}.svc")
+
+
+def site_supernode_names(federation: str, pool: str, namespace: str) -> tuple[str, ...]:
+    """What SuperExecs know a SuperNode of another cluster by: one for each node, or each."""
+    service = f"{pool_name(federation, pool)}.{namespace}.svc"
+    return service, f"*.{service}"
 
 
 def with_addresses(names: Iterable[str], addresses: Iterable[str]) -> tuple[str, ...]:
