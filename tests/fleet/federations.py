@@ -135,7 +135,7 @@ def left_on_hub(hub: Hub, namespace: Namespace, pool: str = "edge") -> list[str]
         f"{kind} {each['metadata'].get('namespace', '')}/{each['metadata']['name']}"
         for kind, resource in OWN.items()
         for each in listed(hub.plane, resource)
-        if each["metadata"]["name"] == addon
+        if each["metadata"]["name"].startswith(addon)
         or (kind == WORK_SET.kind and each["metadata"]["namespace"] == namespace.name)
     ]
     return found + [

@@ -33,7 +33,7 @@ def configured(fleet: Hub, namespace: Namespace) -> dict[str, str]:
     return {
         each["metadata"]["namespace"]: pair["value"]
         for each in listed(fleet.plane, CONFIG)
-        if each["metadata"]["name"] == addon
+        if each["metadata"]["name"].startswith(f"{addon}-")
         for pair in each["spec"]["customizedVariables"]
         if pair["name"] == "PARTITION_ID"
     }

@@ -13,7 +13,13 @@ from hypothesis import strategies as st
 from flower_operator.api.manifest import parse
 from flower_operator.api.problems import InvalidFederation
 from flower_operator.api.types import ClusterStatus
-from flower_operator.fleet.addon import Route, addon_objects, cluster_objects, place_of
+from flower_operator.fleet.addon import (
+    Edition,
+    Route,
+    addon_objects,
+    cluster_objects,
+    place_of,
+)
 from flower_operator.fleet.decisions import APPLIED, Apply, Remove, Wait, Wanted, decide
 from flower_operator.fleet.hub import Identity
 from flower_operator.fleet.membership import (
@@ -45,6 +51,7 @@ from flower_operator.fleet.partitions import (
 from flower_operator.fleet.route import route_of
 from flower_operator.render import Facts, render
 from flower_operator.render.facts import Numbers
+from flower_operator.render.metadata import RELEASE
 from flower_operator.render.releases import find_releases
 from flower_operator.render.skupper import Grant
 from flower_operator.status.observed import Metadata
@@ -228,9 +235,12 @@ def test_each_cluster_has_all_variables_in_its_own_config() -> None:
     }
     assert variables(config) == shared
     place = place_of("team", "fed", "edge")
-    config, member = cluster_objects(place, "paris", shared, (5, 7))
-    assert variables(config) == shared | {"PARTITION_ID": "5", "PARTITION_ID_1": "7"}
-    (reference,) = member["spec"]["configs"]
+    edition = Edition("1.25.0", "flwr/supernode:own", "")
+    config, member = cluster_objects(place, "paris", shared, (5, 7), edition)
+    own = {"PARTITION_ID": "5", "PARTITION_ID_1": "7", "IMAGE": "flwr/supernode:own"}
+    assert variables(config) == shared | own
+    template, reference = member["spec"]["configs"]
+    assert template["name"] == hub_objects(federation)["AddOnTemplate"]["metadata"]["name"]
     assert (reference["namespace"], reference["name"]) == ("paris", config["metadata"]["name"])
     assert member["metadata"]["namespace"] == "paris"
 
@@ -394,10 +404,10 @@ def existing(*identities: Identity, **metadata: Any) -> dict[Identity, Object]:
     return {each: Object(Metadata(uid="u", generation=1, **metadata)) for each in identities}
 
 
-TEMPLATE: Identity = ("AddOnTemplate", "", "flower-x")
+TEMPLATE: Identity = ("AddOnTemplate", "", "flower-x-1.41.0")
 DEFINITION: Identity = ("ClusterManagementAddOn", "", "flower-x")
 SHARED: Identity = ("AddOnDeploymentConfig", "team", "flower-x")
-OWN: Identity = ("AddOnDeploymentConfig", "paris", "flower-x")
+OWN: Identity = ("AddOnDeploymentConfig", "paris", "flower-x-1.41.0")
 ADDON: Identity = ("ManagedClusterAddOn", "paris", "flower-x")
 
 
@@ -420,6 +430,22 @@ def test_configs_outlive_the_addons_that_read_them() -> None:
     assert list(decide({}, there)) == [
         Remove(each, "u") for each in (TEMPLATE, DEFINITION, SHARED, OWN)
     ]
+
+
+def test_what_a_cluster_was_told_before_goes_when_it_has_heard() -> None:
+    other = existing(ADDON, annotations={RELEASE: "1.42.0"})
+    there = existing(TEMPLATE, OWN) | other
+    wanted = {ADDON: Wanted(ADDON, "", {}, {})}
+    assert [each for each in decide(wanted, there, ["paris"]) if not isinstance(each, Apply)] == [
+        Wait(TEMPLATE),
+        Wait(OWN),
+    ]
+    assert [each for each in decide(wanted, there) if isinstance(each, Remove)] == [
+        Remove(TEMPLATE, "u"),
+        Remove(OWN, "u"),
+    ]
+    there |= existing(ADDON, annotations={RELEASE: "1.41.0"})
+    assert not [each for each in decide(wanted, there) if isinstance(each, Remove)]
 
 
 def test_what_is_as_it_should_be_is_left_alone() -> None:

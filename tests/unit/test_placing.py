@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -38,7 +38,7 @@ from tests.unit.observations import UID, federation
 KEY = ("team", "fed")
 ADDON = place_of("team", "fed", "edge").addon
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-POOL = PlacedPool("edge", 0, "gpu", 1, 1, Rollout())
+POOL = PlacedPool("edge", 0, "gpu", 1, 1, "1.25.0", Rollout())
 
 
 @dataclass
@@ -130,24 +130,26 @@ class Server:
 
     def addons(self, key: tuple[str, str], addon: str) -> Mapping[str, Addon]:
         metadata = Metadata(name=addon)
-        return {name: Addon(metadata, (9 - at,), "True") for at, name in enumerate(self.clusters)}
+        found = {name: Addon(metadata, (9 - at,), "True") for at, name in enumerate(self.clusters)}
+        made = {each[1]: it for each, it in self.known.items() if each[0] == "ManagedClusterAddOn"}
+        return found | {name: Addon(it.metadata, (), "True") for name, it in made.items()}
 
 
 def placing_of(server: Server) -> Placing:
     return Placing(cast("Client", server), cast("Hub", server), lambda: NOW)
 
 
-def care(server: Server, *members: str, hold: bool = False, size: int = 1) -> Outcome:
-    """`size`: of what all share, the partitions in all."""
-    config = {"all": "{partitions}"}
-    pool = {"name": "edge", "replicas": 1, "placement": {"name": "gpu"}, "nodeConfig": config}
-    manifest = document(pool=pool)
+def care(
+    server: Server, *members: str, release: str = "1.25.0", held: Collection[str] = ()
+) -> Outcome:
+    pool = {"name": "edge", "replicas": 1, "placement": {"name": "gpu"}}
+    manifest = document(pool=pool, version=release)
     order = Order(lambda: parse(manifest), (), Facts(namespace="team"), Route("hub", 1), None, None)
     survey = Survey({"edge": Membership(members, ())})
     partitions: Partitions = {("edge", name): (at,) for at, name in enumerate(members)}
-    partitions["here", ""] = (size - 1,)
+    known, holders = replace(POOL, release=release), [("edge", name) for name in held]
     placing = placing_of(server)
-    return asyncio.run(placing.care(KEY, order, [POOL], survey, partitions, {}, hold=hold))
+    return asyncio.run(placing.care(KEY, order, [known], survey, partitions, {}, holders))
 
 
 def test_what_all_share_comes_first_then_each_cluster_s_config_and_its_addon() -> None:
@@ -172,14 +174,20 @@ def test_an_addon_is_not_made_before_its_config_and_others_do_not_wait() -> None
     assert outcome.retry is not None
 
 
-def test_on_hold_clusters_join_and_nothing_that_runs_is_changed() -> None:
+def test_a_cluster_that_is_held_back_is_not_changed_and_others_join_at_the_new_release() -> None:
     server = Server()
-    care(server, "paris", size=4)
+    care(server, "paris")
     del server.log[:]
-    care(server, "paris", "rome", size=9, hold=True)
-    assert server.log == ["AddOnDeploymentConfig rome", "ManagedClusterAddOn rome"]
-    care(server, "paris", "rome", size=9)
-    assert server.log[2:] == ["AddOnTemplate"]
+    care(server, "paris", "rome", release="1.26.1", held=["paris"])
+    assert server.log == [
+        "AddOnTemplate",
+        "ClusterManagementAddOn",
+        "AddOnDeploymentConfig rome",
+        "ManagedClusterAddOn rome",
+    ]
+    del server.log[:]
+    care(server, "paris", "rome", release="1.26.1")
+    assert server.log[:2] == ["AddOnDeploymentConfig paris", "ManagedClusterAddOn paris"]
 
 
 @pytest.mark.parametrize(("available", "goes"), [("True", True), ("Unknown", False), (None, True)])
@@ -295,7 +303,7 @@ def test_numbers_and_keys_are_written_down_and_a_claim_to_another_s_key_is_told(
         assert look.partitions == {("edge", "oslo"): (9,), **others}
         assert not server.log
         facts = Facts(namespace="team")
-        _, outcome = await placements.care(KEY, own, outline, look, facts, "CA", (), hold=False)
+        _, outcome = await placements.care(KEY, own, outline, look, facts, "CA", (), ())
         return outcome
 
     told = asyncio.run(scenario()).refused

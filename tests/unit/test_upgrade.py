@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flower_operator.api.types import Condition
+from flower_operator.api.types import Condition, Rollout
+from flower_operator.fleet.advance import Advance, Site
 from flower_operator.flower.compatibility import supernode_mismatch
 from flower_operator.flower.releases import Release, parse_release
 from flower_operator.operator.connections import OUTSIDE
@@ -59,6 +60,7 @@ class World:
     now: datetime = NOW
     pods: Sequence[Pod] = ()
     certificate: str = ""
+    elsewhere: Sequence[Advance] = ()
 
     @classmethod
     def of(cls, release: str, wanted: Outline, **fields: Any) -> "World":
@@ -105,6 +107,7 @@ class World:
             self.conditions,
             self.now,
             self.certificate,
+            self.elsewhere,
         )
 
     def operate(self) -> set[Part]:
@@ -433,3 +436,108 @@ def look(world: World) -> None:
         assert link_was_well
         assert before[SUPERLINK] == world.outline.release
         assert not [part for part in unsettled if part in kept and part != SUPERLINK]
+
+
+CLUSTERS = ("a", "b", "c", "d")
+TWO_AT_A_TIME = Rollout(max_concurrency="50%", max_failures=1, progress_deadline="10m")
+
+
+def advance(release: str, told: str = "", *, pool: str = "edge") -> Advance:
+    """A pool that is to have a release, on clusters that run another one."""
+    sites = tuple(Site(each, told or release, settled=True) for each in CLUSTERS)
+    return Advance(pool, release, TWO_AT_A_TIME, sites)
+
+
+def told(found: Advance, now: datetime, **settled: bool) -> Advance:
+    """The same after these clusters were told, and were, or were not, ready with it."""
+    sites = [
+        replace(site, release=found.release, since=now, settled=settled[site.cluster])
+        if site.cluster in settled
+        else site
+        for site in found.sites
+    ]
+    return replace(found, sites=tuple(sites))
+
+
+def held(world: World, pool: str = "edge") -> str:
+    found = world.decide().held_elsewhere
+    return "".join(sorted(cluster for name, cluster in found if name == pool))
+
+
+def test_clusters_follow_last_and_a_few_at_a_time() -> None:
+    world = World.of("1.25.0", outline("1.39.0", "north"))
+    world.elsewhere = [advance("1.39.0", "1.25.0")]
+    for _ in range(2):  # the SuperLink, and its own pool
+        assert held(world) == "abcd"
+        world.operate()
+        world.settle()
+    world.operate()
+    assert held(world) == "cd"
+    assert world.said == ("True", "UpgradingClusters")
+    for settled, waiting in (
+        ({"a": False, "b": False}, "cd"),
+        ({"a": True, "b": False}, "d"),
+        ({"a": True, "b": False, "c": False}, "d"),
+        ({"a": True, "b": True, "c": True, "d": False}, ""),
+    ):
+        world.elsewhere = [told(advance("1.39.0", "1.25.0"), world.now, **settled)]
+        assert held(world) == waiting, settled
+        world.operate()
+        assert world.said == ("True", "UpgradingClusters")
+    world.elsewhere = [advance("1.39.0")]
+    world.operate()
+    assert world.said == ("False", "Done")
+
+
+def test_clusters_wait_for_runs_and_pools_for_each_other() -> None:
+    world = World.of("1.39.0", outline("1.39.0"), connected=IDLE)
+    one, other = advance("1.39.0", "1.25.0"), advance("1.39.0", "1.25.0", pool="other")
+    world.elsewhere = [one, other]
+    assert held(world) == "abcd"  # what was known before the change may be old
+    world.operate()
+    assert world.said == ("True", "WaitingForRuns")
+    assert (held(world), held(world, "other")) == ("cd", "abcd")
+    world.connected = BUSY
+    assert held(world) == "abcd"
+    world.connected = IDLE
+    world.elsewhere = [advance("1.39.0"), other]
+    assert (held(world), held(world, "other")) == ("", "cd")
+
+
+def test_where_too_many_clusters_fail_no_other_follows() -> None:
+    world = World.of("1.39.0", outline("1.39.0"))
+    behind = advance("1.39.0", "1.25.0")
+    world.elsewhere = [told(behind, NOW, a=False, b=True)]
+    world.operate()
+    assert (held(world), world.decide().recheck) == ("d", 600)
+    world.now += 10 * MINUTE
+    assert held(world) == ""  # one may fail, and is waited for no longer
+    world.elsewhere = [told(behind, NOW, a=False, b=False)]
+    upgrade = world.decide()
+    assert held(world) == "cd"
+    assert upgrade.stopped
+    assert "pool edge is not ready with Flower 1.39.0 on a, b after 10m" in upgrade.stopped.message
+    world.elsewhere = [advance("1.25.0")]  # undone
+    assert world.decide().stopped is None
+
+
+def test_nobody_waits_for_a_lost_cluster() -> None:
+    world = World.of("1.39.0", outline("1.39.0"))
+    found = told(advance("1.39.0", "1.25.0"), NOW, a=True, b=True, c=True)
+    lost = replace(found, sites=(*found.sites[:3], replace(found.sites[3], lost=True)))
+    world.elsewhere = [lost]
+    assert held(world) == ""
+    world.operate()
+    world.elsewhere = [told(lost, NOW, a=True, b=True, c=True, d=False)]
+    world.operate()
+    assert world.said == ("False", "Done")
+
+
+def test_across_a_change_of_protocol_clusters_follow_at_once_and_nobody_joins_before() -> None:
+    world = World.of("1.39.0", outline("1.41.0"), connected=BUSY)
+    found = advance("1.41.0", "1.39.0")
+    world.elsewhere = [replace(found, sites=(*found.sites, Site("new", "")))]
+    assert held(world) == "abcdnew"
+    world.operate()
+    world.connected = IDLE
+    assert held(world) == ""

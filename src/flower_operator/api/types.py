@@ -252,7 +252,10 @@ class PoolPlacement(Part):
     )
     rollout: Rollout = Field(
         default=Rollout(),
-        description="How a new image of ClientApps' SuperExec spreads; process isolation only.",
+        description=(
+            "How a new Flower release of SuperNodes spreads and, in process isolation, a new image "
+            "of ClientApps' SuperExec."
+        ),
     )
 
 
@@ -454,6 +457,9 @@ class ClusterStatus(Part):
         default=None, description="When the cluster was last known to be there, if it is lost."
     )
     partitions: str | None = Field(default=None, description='Its partitions, as in "0-3,7".')
+    release: str | None = Field(
+        default=None, description="Flower release that its SuperNodes are to have by now."
+    )
 
 
 class PoolStatus(Part):

@@ -22,7 +22,15 @@ from ..render.agent import (
     report_name,
 )
 from ..render.facts import Facts, Numbers, Site
-from ..render.metadata import COMPONENT, MANAGER, POOL, PREFIX, namespace_of, trust_labels
+from ..render.metadata import (
+    COMPONENT,
+    MANAGER,
+    POOL,
+    PREFIX,
+    RELEASE,
+    namespace_of,
+    trust_labels,
+)
 from ..render.network import site_policies
 from ..render.plan import runs
 from ..render.releases import Releases
@@ -34,11 +42,14 @@ from .observed import (
     AUTHORITY,
     DESIRED,
     GENERATION,
+    IMAGE,
     MARK,
     MARKED,
     OBSERVED,
     PARTITIONS,
     READY,
+    RUNNING,
+    SINCE,
     UPDATED,
 )
 from .partitions import ranges
@@ -92,6 +103,22 @@ class Place:
         }
 
 
+@dataclass(frozen=True)
+class Edition:
+    """What a cluster is told to run. Clusters go from one Flower release to another one by one, so
+    there is a template, and a config, for each."""
+
+    release: str
+    image: str
+    since: str
+    """When it was told."""
+
+
+def edition_name(addon: str, release: str) -> str:
+    """Of template and config."""
+    return f"{addon}-{release}"
+
+
 def place_of(namespace: str, federation: str, pool: str) -> Place:
     """Names of addons are the hub's: a hash tells namesakes of other namespaces apart. With the
     namespace before it, a name is a label of works too, and no longer than those may be."""
@@ -120,10 +147,11 @@ def addon_objects(
     manifests = _supernode_manifests(federation, position, site, releases, bundle, grant)
     attended = is_attended(federation, releases.pools[position], site)
     variables = variables_of(federation, position, route)
+    name = edition_name(place.addon, str(releases.pools[position].supernode))
     objects = [
-        _template(place, manifests, attended=attended),
-        _definition(place),
-        _config(place, place.namespace, variables),
+        _template(place, name, manifests, attended=attended),
+        _definition(place, name),
+        _config(place, place.addon, place.namespace, variables),
     ]
     if federation.spec.isolation_mode == "process" and not federation.spec.suspend:
         objects.append(_work_set(place, federation, position, site, releases))
@@ -142,26 +170,29 @@ def variables_of(federation: Federation, position: int, route: Route) -> dict[st
 
 
 def cluster_objects(
-    place: Place, cluster: str, variables: Mapping[str, str], partitions: Sequence[int]
+    place: Place,
+    cluster: str,
+    variables: Mapping[str, str],
+    partitions: Sequence[int],
+    edition: Edition,
 ) -> list[Object]:
     """What makes a cluster one of the pool's. The config first: an addon that is there without
     it would be run with nothing in the place of a partition."""
     own = {partition_variable(at): str(each) for at, each in enumerate(partitions)}
-    reference = {
-        "group": ADDON_GROUP,
-        "resource": CONFIG.plural,
-        "namespace": cluster,
-        "name": place.addon,
-    }
+    own["IMAGE"] = edition.image
+    name = edition_name(place.addon, edition.release)
+    template = {"group": ADDON_GROUP, "resource": TEMPLATE.plural, "name": name}
+    config = {"group": ADDON_GROUP, "resource": CONFIG.plural, "namespace": cluster, "name": name}
+    told = {RELEASE: edition.release, IMAGE: edition.image, SINCE: edition.since}
     metadata = {
         "name": place.addon,
         "namespace": cluster,
         "labels": place.labels,
-        "annotations": {PARTITIONS: ranges(partitions)},
+        "annotations": {PARTITIONS: ranges(partitions), **told},
     }
     return [
-        _config(place, cluster, {**variables, **own}),
-        _head(ADDON, metadata) | {"spec": {"configs": [reference]}},
+        _config(place, name, cluster, {**variables, **own}),
+        _head(ADDON, metadata) | {"spec": {"configs": [template, config]}},
     ]
 
 
@@ -208,7 +239,7 @@ def _supernode_manifests(
     return [each for each in manifests if runs(federation, each)]
 
 
-def _template(place: Place, manifests: list[Object], *, attended: bool) -> Object:
+def _template(place: Place, name: str, manifests: list[Object], *, attended: bool) -> Object:
     workload = manifests[-1]
     told = [_feedback(workload)] if _is_workload(workload) else []
     if attended:
@@ -217,10 +248,10 @@ def _template(place: Place, manifests: list[Object], *, attended: bool) -> Objec
         "addonName": place.addon,
         "agentSpec": {"workload": {"manifests": manifests}, "manifestConfigs": told},
     }
-    return _head(TEMPLATE, {"name": place.addon, "labels": place.labels}) | {"spec": spec}
+    return _head(TEMPLATE, {"name": name, "labels": place.labels}) | {"spec": spec}
 
 
-def _definition(place: Place) -> Object:
+def _definition(place: Place, template: str) -> Object:
     """Installed where the operator says, who gives each cluster its config first."""
     metadata = {
         "name": place.addon,
@@ -237,7 +268,7 @@ def _definition(place: Place) -> Object:
             {
                 "group": ADDON_GROUP,
                 "resource": TEMPLATE.plural,
-                "defaultConfig": {"name": place.addon},
+                "defaultConfig": {"name": template},
             },
             {
                 "group": ADDON_GROUP,
@@ -250,8 +281,8 @@ def _definition(place: Place) -> Object:
     return _head(DEFINITION, metadata) | {"spec": spec}
 
 
-def _config(place: Place, namespace: str, variables: Mapping[str, str]) -> Object:
-    metadata = {"name": place.addon, "namespace": namespace, "labels": place.labels}
+def _config(place: Place, name: str, namespace: str, variables: Mapping[str, str]) -> Object:
+    metadata = {"name": name, "namespace": namespace, "labels": place.labels}
     pairs = [{"name": name, "value": value} for name, value in variables.items()]
     # The template names the namespace; without a word here the hub would put in its own.
     spec = {"agentInstallNamespace": "", "customizedVariables": pairs}
@@ -343,6 +374,7 @@ _OF_ALL_KINDS = {
     GENERATION: ".metadata.generation",
     OBSERVED: ".status.observedGeneration",
     AUTHORITY: ".spec.template.metadata.annotations." + secrets.AUTHORITY.replace(".", r"\."),
+    RUNNING: ".metadata.annotations." + RELEASE.replace(".", r"\."),
 }
 _OF_APPS = {MARK: ".metadata.annotations." + MARKED.replace(".", r"\.")}
 

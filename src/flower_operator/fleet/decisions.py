@@ -1,12 +1,12 @@
 """What to do about a hub's objects: those that are wanted, and those that are not any more."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ..kube.applied import mark
-from ..render.metadata import PREFIX
-from .addon import NAMESPACE
+from ..render.metadata import PREFIX, RELEASE
+from .addon import NAMESPACE, edition_name
 from .hub import Identity
 from .observed import Object
 from .resources import ADDON, CONFIG, DEFINITION, TEMPLATE
@@ -48,9 +48,12 @@ Action = Apply | Remove | Wait
 
 
 def decide(
-    wanted: Mapping[Identity, Wanted], existing: Mapping[Identity, Object]
+    wanted: Mapping[Identity, Wanted],
+    existing: Mapping[Identity, Object],
+    moving: Collection[str] = (),
 ) -> Iterator[Action]:
-    """In the order of `wanted`, then what has to go; nothing for what is as it should be."""
+    """In the order of `wanted`, then what has to go; nothing for what is as it should be.
+    `moving`: clusters that may still read what they are no longer to."""
     for identity, each in wanted.items():
         found = existing.get(identity)
         if found is None:
@@ -62,7 +65,7 @@ def decide(
     for identity, found in existing.items():
         if identity in wanted:
             continue
-        if found.metadata.deletion_timestamp or _is_needed(identity, found, existing):
+        if found.metadata.deletion_timestamp or _is_needed(identity, found, existing, moving):
             yield Wait(identity)
         else:
             yield Remove(identity, found.metadata.uid)
@@ -82,14 +85,28 @@ def _next_generation(wanted: Wanted, found: Object) -> int:
     return metadata.generation if same else metadata.generation + 1
 
 
-def _is_needed(identity: Identity, found: Object, existing: Mapping[Identity, Object]) -> bool:
-    """A config is, while its addon is there: without it, what runs would be run with less. What
-    all clusters share is, while any of them has the addon."""
+def _is_needed(
+    identity: Identity,
+    found: Object,
+    existing: Mapping[Identity, Object],
+    moving: Collection[str],
+) -> bool:
+    """A config is, while its addon is there: without it, what runs would be run with less. So is
+    a template. What all clusters share is, while any of them has the addon."""
     kind, namespace, name = identity
-    holders = {each[1] for each in existing if each[0] == ADDON.kind and each[2] == name}
-    if kind in (DEFINITION.kind, TEMPLATE.kind):
-        return bool(holders)
-    if kind == CONFIG.kind:
-        shared = found.metadata.labels.get(NAMESPACE) == namespace
-        return bool(holders) if shared else namespace in holders
+    addons = {each: it for each, it in existing.items() if each[0] == ADDON.kind}
+    if kind == DEFINITION.kind:
+        return any(each[2] == name for each in addons)
+    if kind == CONFIG.kind and found.metadata.labels.get(NAMESPACE) == namespace:
+        return any(each[2] == name for each in addons)
+    if kind in (TEMPLATE.kind, CONFIG.kind):
+        readers = {each[1] for each, it in addons.items() if _reads(each[2], it, name)}
+        readers |= {*moving}
+        return bool(readers) if kind == TEMPLATE.kind else namespace in readers
     return False
+
+
+def _reads(addon: str, found: Object, name: str) -> bool:
+    """One that does not say what it was told may read anything of its own."""
+    release = found.metadata.annotations.get(RELEASE)
+    return edition_name(addon, release) == name if release else name.startswith(addon)

@@ -82,6 +82,7 @@ def cluster_status(
         message=message,
         last_seen=cluster.since or None if cluster and lost else None,
         partitions=ranges(partitions) or None,
+        release=(addon.release or None) if addon else None,
     )
 
 

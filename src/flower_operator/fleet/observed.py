@@ -3,7 +3,7 @@
 import msgspec
 
 from ..render.agent import REPORT
-from ..render.metadata import PREFIX
+from ..render.metadata import PREFIX, RELEASE
 from ..status.observed import Metadata, unversioned
 from .partitions import numbers_of
 
@@ -13,9 +13,11 @@ PLACEMENT = "cluster.open-cluster-management.io/placement"
 ADDON_NAME = "open-cluster-management.io/addon-name"
 WORK_SET_NAME = "work.open-cluster-management.io/manifestworkreplicaset"
 PARTITIONS = f"{PREFIX}/partitions"
+IMAGE, SINCE = f"{PREFIX}/image", f"{PREFIX}/since"
 # What is told of a pool's workload on another cluster.
 READY, DESIRED, UPDATED = "ready", "desired", "updated"
-GENERATION, OBSERVED, AUTHORITY = "generation", "observed", "authority"
+GENERATION, OBSERVED = "generation", "observed"
+AUTHORITY, RUNNING = "authority", "release"
 # What tells a new workload from the one before it, on the workload itself and as it is told.
 MARKED, MARK = f"{PREFIX}/mark", "mark"
 AVAILABLE = "ManagedClusterConditionAvailable"
@@ -102,6 +104,11 @@ class Addon(Object):
     available: str
     """True, False or Unknown."""
 
+    @property
+    def release(self) -> str:
+        """Of Flower, which the cluster was told to run."""
+        return self.metadata.annotations.get(RELEASE, "")
+
 
 class _FieldValue(Struct):
     integer: int | None = None
@@ -147,6 +154,8 @@ class Work(Struct):
     """What it tells of keys, where it makes some."""
     authority: str = ""
     """The newest CA that its pods are given."""
+    release: str = ""
+    """Of Flower, which they are made for."""
     mark: str = ""
     """Which of several versions is there, where they spread cluster by cluster."""
     progressing: str = ""
@@ -219,6 +228,7 @@ def work_of(form: WorkForm) -> Work:
         refusal=next(refusals, ""),
         report=texts.get(REPORT),
         authority=texts.get(AUTHORITY, ""),
+        release=texts.get(RUNNING, ""),
         mark=texts.get(MARK, ""),
         progressing=progress.last_transition_time if progress else "",
     )

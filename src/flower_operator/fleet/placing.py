@@ -1,7 +1,7 @@
 """Puts pools on the clusters that their Placements select, and takes them off again."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -14,10 +14,13 @@ from ..kube.cache import Key
 from ..kube.client import Client
 from ..kube.errors import ApiError
 from ..render.facts import Facts, Numbers
+from ..render.metadata import POOL
 from ..render.releases import find_releases
 from ..render.skupper import Grant
 from ..status.observed import Metadata, Workload
-from .addon import Route, addon_objects, cluster_objects, place_of, variables_of
+from ..trust.records import time_text
+from .addon import Edition, Route, addon_objects, cluster_objects, place_of, variables_of
+from .advance import Advance, Site
 from .decisions import APPLIED, Action, Apply, Remove, Wait, Wanted, decide
 from .hub import Hub, Identity
 from .keys import read_report
@@ -28,9 +31,19 @@ from .membership import (
     missed_since,
     patience_left,
 )
-from .observed import DESIRED, READY, UPDATED, ClusterForm, Object, cluster_of
+from .observed import (
+    DESIRED,
+    IMAGE,
+    READY,
+    SINCE,
+    UPDATED,
+    Addon,
+    ClusterForm,
+    Object,
+    cluster_of,
+)
 from .partitions import Holder, Partitions, total
-from .resources import ADDON, MANAGED_CLUSTER, OWN
+from .resources import ADDON, MANAGED_CLUSTER, OWN, WORK_SET
 from .rollout import Spread, spread_of
 
 # Each cluster's objects are made one after the other; so many clusters at a time.
@@ -48,6 +61,7 @@ class PlacedPool:
     """SuperNodes with a number, on each cluster."""
     replicas: int | None
     """What there are now; None: as many as it has nodes."""
+    release: str
     rollout: Rollout
 
 
@@ -186,6 +200,31 @@ class Placing:
             if cluster in clusters and clusters[cluster].available
         ]
 
+    def advances(self, key: Key, pools: Iterable[PlacedPool], survey: Survey) -> list[Advance]:
+        """How far each pool has come with the release that it is to have."""
+        return [
+            Advance(pool.name, pool.release, pool.rollout, tuple(self._sites(key, pool, survey)))
+            for pool in pools
+        ]
+
+    def _sites(self, key: Key, pool: PlacedPool, survey: Survey) -> Iterator[Site]:
+        addon, membership = place_of(*key, pool.name).addon, survey.memberships[pool.name]
+        addons, works = self._hub.addons(key, addon), self._hub.works(addon)
+        clusters = self._hub.clusters
+        for name in membership.members if membership else ():
+            told, work = addons.get(name), works.get(name)
+            if told is None or told.metadata.deletion_timestamp:
+                yield Site(name, "")
+                continue
+            there = work is not None and work.release == told.release and work.settled
+            yield Site(
+                name,
+                told.release,
+                settled=there or pool.replicas == 0,
+                since=_since(told),
+                lost=name in clusters and clusters[name].lost,
+            )
+
     async def care(
         self,
         key: Key,
@@ -194,26 +233,33 @@ class Placing:
         survey: Survey,
         partitions: Partitions,
         further: Mapping[Holder, dict[str, str]],
-        *,
-        hold: bool,
+        held: Collection[Holder],
     ) -> Outcome:
-        """Make everything so. `further`: variables of one cluster alone; `hold`: what is shared and
-        is there already stays as it is."""
+        """Make everything so. `further`: variables of one cluster alone; `held`: those that stay at
+        the release that they have."""
         rendered = self._render(key, order, pools, total(partitions))
         wanted = dict(rendered.wanted)
+        moving: set[str] = set()
         for pool in pools:
-            place = place_of(*key, pool.name)
-            membership = survey.memberships[pool.name]
+            place, membership = place_of(*key, pool.name), survey.memberships[pool.name]
+            addons, works = self._hub.addons(key, place.addon), self._hub.works(place.addon)
             for cluster in membership.members if membership else ():
-                numbers_of = partitions.get((pool.name, cluster), ())
-                variables = rendered.variables[pool.name] | further.get((pool.name, cluster), {})
-                own = cluster_objects(place, cluster, variables, numbers_of)
-                wanted |= _wanted(own)
-        shared = rendered.wanted
+                holder, told = (pool.name, cluster), addons.get(cluster)
+                if told is None and holder in held:
+                    continue
+                variables = rendered.variables[pool.name] | further.get(holder, {})
+                new = Edition(pool.release, variables["IMAGE"], time_text(self._clock()))
+                edition = _edition(told, new, holder in held)
+                work = works.get(cluster)
+                if work and pool.replicas != 0 and work.release != edition.release:
+                    moving.add(cluster)
+                numbers_of = partitions.get(holder, ())
+                wanted |= _wanted(cluster_objects(place, cluster, variables, numbers_of, edition))
+        waiting = {pool for pool, _ in held}
         actions = [
             each
-            for each in decide(wanted, self._hub.objects(key))
-            if not (hold and _changes(each, shared)) and not await self._is_just_lost(each)
+            for each in decide(wanted, self._hub.objects(key), moving)
+            if not _changes_apps(each, waiting) and not await self._is_just_lost(each)
         ]
         return await self._act(key, actions)
 
@@ -372,9 +418,29 @@ def _wanted(objects: Iterable[Mapping[str, Any]]) -> dict[Identity, Wanted]:
     return found
 
 
-def _changes(action: Action, shared: Mapping[Identity, Wanted]) -> bool:
-    """Whether it changes what runs on all clusters."""
-    return isinstance(action, Apply) and bool(action.uid) and action.wanted.identity in shared
+def _edition(told: Addon | None, new: Edition, held: bool) -> Edition:
+    """What a cluster is to run, if it was `told` something already."""
+    if told is None or not told.release:
+        return new
+    notes = told.metadata.annotations
+    if held:
+        return Edition(told.release, notes.get(IMAGE, ""), notes.get(SINCE, ""))
+    return replace(new, since=notes.get(SINCE, "")) if told.release == new.release else new
+
+
+def _since(told: Addon) -> datetime | None:
+    try:
+        return datetime.fromisoformat(told.metadata.annotations.get(SINCE, ""))
+    except ValueError:
+        return None
+
+
+def _changes_apps(action: Action, pools: Collection[str]) -> bool:
+    """Whether it changes ClientApps' SuperExecs of these pools, which follow their SuperNodes."""
+    if not isinstance(action, Apply) or action.uid is None:
+        return False
+    wanted = action.wanted
+    return wanted.identity[0] == WORK_SET.kind and wanted.labels[POOL] in pools
 
 
 def _cluster(action: Action, own: str) -> str:

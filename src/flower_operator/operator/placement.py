@@ -1,12 +1,13 @@
 """Federations with pools on other clusters: what of them is the hub's."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Any
 
 from ..fleet.addon import Route
+from ..fleet.advance import Advance
 from ..fleet.hub import Hub
 from ..fleet.keys import (
     NOBODY,
@@ -112,6 +113,11 @@ class Placements:
             return look
         return await self._look_at_keys(key, federation, outline, connected, look)
 
+    def advances(self, key: Key, outline: Outline, look: Look | None) -> list[Advance]:
+        if look is None or self._placing is None:
+            return []
+        return self._placing.advances(key, _pools(outline), look.survey)
+
     def workloads(self, key: Key, outline: Outline) -> list[Workload]:
         """Of other clusters: what trusts the SuperLink there."""
         return self._placing.workloads(key, _pools(outline)) if self._placing else []
@@ -152,10 +158,9 @@ class Placements:
         facts: Facts,
         bundle: str | None,
         version: tuple[Any, ...],
-        *,
-        hold: bool,
+        held: Collection[Holder],
     ) -> tuple[list[Placed], Outcome]:
-        """`hold`: what runs elsewhere is left as it is, for the SuperLink comes first."""
+        """`held`: those that stay at the Flower release that they have."""
         if not outline.placed:
             await self._let_go(key, federation)
             return [], Outcome()
@@ -174,7 +179,7 @@ class Placements:
         outcome = Outcome()
         if not locked:
             outcome = await self._placing.care(
-                key, order, pools, look.survey, look.partitions, further, hold=hold
+                key, order, pools, look.survey, look.partitions, further, held
             )
         outcome.refused += [
             f"cluster {cluster} tells of a key that is another's: it is not let in with that"
@@ -237,7 +242,15 @@ class Placements:
 
 def _pools(outline: Outline) -> list[PlacedPool]:
     return [
-        PlacedPool(pool.name, pool.position, pool.placement, pool.size, pool.replicas, pool.rollout)
+        PlacedPool(
+            pool.name,
+            pool.position,
+            pool.placement,
+            pool.size,
+            pool.replicas,
+            pool.release,
+            pool.rollout,
+        )
         for pool in outline.placed
     ]
 

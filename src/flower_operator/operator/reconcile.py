@@ -98,13 +98,13 @@ class Reconciler:
             return None
         try:
             look = await self._look_around(key, federation, desired)
-            trusted = await self._care_for_trust(key, federation, desired)
+            trusted = await self._care_for_trust(key, federation, desired, look)
         except TrustFault as error:
             await self._refuse(federation, [error.fault])
             raise Retry from None
         if desired.version != version_of(federation, self._facts_of(key)):
             desired, bodies = self._look_up(key, federation)
-        upgrade = self._decide_upgrade(key, federation, desired.outline, desired.identities)
+        upgrade = self._decide_upgrade(key, federation, desired.outline, desired.identities, look)
         if upgrade.fault:
             await self._refuse(federation, [upgrade.fault])
             return None
@@ -123,9 +123,10 @@ class Reconciler:
             facts,
             trusted.bundle if trusted else None,
             desired.version,
-            hold=upgrade.under_way,
+            upgrade.held_elsewhere,
         )
         outcome.merge(placing)
+        outcome.faults += [upgrade.stopped] if upgrade.stopped else []
         outcome.transitions += look.told if look else ()
         if desired.outline.interconnected and not facts.skupper:
             outcome.faults.append(Fault("SkupperMissing", MISSING))
@@ -183,15 +184,17 @@ class Reconciler:
         return look
 
     async def _care_for_trust(
-        self, key: Key, federation: Federation, desired: Desired
+        self, key: Key, federation: Federation, desired: Desired, look: Look | None
     ) -> Trusted | None:
         if not desired.outline.secure:
             return None
-        trusted = await self._find_trust(key, federation, desired)
+        trusted = await self._find_trust(key, federation, desired, look)
         self._identities[key] = trusted.identities
         return trusted
 
-    async def _find_trust(self, key: Key, federation: Federation, desired: Desired) -> Trusted:
+    async def _find_trust(
+        self, key: Key, federation: Federation, desired: Desired, look: Look | None
+    ) -> Trusted:
         workloads = self._caches.workloads(federation.metadata.uid)
         connected, outline = self._connections.get(key), desired.outline
         superlink = workloads.get((outline.superlink_kind, outline.superlink))
@@ -203,13 +206,18 @@ class Reconciler:
             return trusted
         pods = self._caches.pods.group(key)
         # SuperNodes that are held back keep their keys.
-        present = self._decide_upgrade(key, federation, outline, trusted.identities).outline
+        present = self._decide_upgrade(key, federation, outline, trusted.identities, look).outline
         before = self._connections.roster(key)
         keyed = await self._key_keeper.care(federation, present, workloads, pods, connected, before)
         return trusted.with_keys(keyed)
 
     def _decide_upgrade(
-        self, key: Key, federation: Federation, outline: Outline, identities: Identities | None
+        self,
+        key: Key,
+        federation: Federation,
+        outline: Outline,
+        identities: Identities | None,
+        look: Look | None,
     ) -> Upgrade:
         return decide_upgrade(
             outline,
@@ -219,6 +227,7 @@ class Reconciler:
             read_status(federation).conditions,
             self._clock(),
             identities.certificate if identities else "",
+            self._placements.advances(key, outline, look),
         )
 
     def _facts_of(self, key: Key) -> Facts:

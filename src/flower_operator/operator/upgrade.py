@@ -1,7 +1,8 @@
 """A changed Flower release: which parts of a Federation follow it now, and which are held back.
 
 The SuperLink comes first, then one pool after another, each when the one before is settled and no
-run is under way. What is held back is left as it is, with everything that was changed beside it.
+run is under way; last those of other clusters, a few clusters at a time. What is held back is left
+as it is, with everything that was changed beside it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,6 +11,8 @@ from datetime import datetime
 from typing import cast
 
 from ..api.types import Condition, Mode
+from ..fleet.advance import Advance, Site
+from ..fleet.partitions import Holder
 from ..flower.compatibility import database_mismatch, supernode_mismatch
 from ..flower.dialects import dialect_of
 from ..flower.releases import Release, parse_release
@@ -32,6 +35,10 @@ class Upgrade:
     """Why it cannot be done at all."""
     recheck: float | None = None
     """Seconds until time alone may change it."""
+    held_elsewhere: frozenset[Holder] = frozenset()
+    """The same of pools on other clusters."""
+    stopped: Fault | None = None
+    """Why no more of those follow."""
 
     @property
     def under_way(self) -> bool:
@@ -85,9 +92,10 @@ def decide_upgrade(
     previous: Sequence[Condition],
     now: datetime,
     certificate: str = "",
+    elsewhere: Sequence[Advance] = (),
 ) -> Upgrade:
     """What to do about releases that differ from those that run. `certificate`: the one that
-    the SuperLink is to serve."""
+    the SuperLink is to serve; `elsewhere`: pools on other clusters."""
     link = replace(
         _stage("the SuperLink", SUPERLINK, outline.superlink, outline.release, workloads),
         superexec=workloads.get(("Deployment", outline.serverapp or "")),
@@ -104,15 +112,26 @@ def decide_upgrade(
     since = _since(before, now)
     changing = [each for each in (link, *pools) if each.changes]
     unsettled = [each for each in (link, *pools) if each.workload and not each.settled]
-    if not changing and (since is None or not unsettled):
+    here = bool(changing or (since is not None and unsettled))
+    away = [each for each in elsewhere if each.behind or (since and each.working(now))]
+    if not here and not away:
         done = Finding(UPGRADING, False, "Done", "every part has the release that the spec says")
         return Upgrade(frozenset(), outline, done if before else None)
     wait = _wait(outline, link, connected, since, now, certificate)
-    held, finding = _next(link, pools, wait, connected)
-    recheck = (wait.until - now).total_seconds() if wait.needed and wait.until else None
-    return Upgrade(
-        frozenset(each.part for each in held), _as_it_is(outline, held), finding, recheck=recheck
-    )
+    turns = [wait.until] if wait.needed and wait.until else []
+    if here:
+        held, finding = _next(link, pools, wait, connected)
+        upgrade = Upgrade(
+            frozenset(each.part for each in held),
+            _as_it_is(outline, held),
+            finding,
+            held_elsewhere=_kept_away(link, link in held, away, elsewhere),
+        )
+    else:
+        upgrade = _next_elsewhere(outline, link, away, wait, connected, now)
+        turns += [turn for turn in (away[0].deadline(now),) if turn]
+    again = min(((turn - now).total_seconds() for turn in turns), default=None)
+    return replace(upgrade, recheck=again)
 
 
 def _next(
@@ -137,6 +156,71 @@ def _next(
     if wait.needed:
         return waiting, _waiting(waiting[0], wait, progress)
     return waiting[1:], _going(waiting[0], connected, progress)
+
+
+def _kept_away(
+    link: _Stage, waits: bool, away: Iterable[Advance], elsewhere: Iterable[Advance]
+) -> frozenset[Holder]:
+    """Clusters that are held back for what comes before them; `waits`: the SuperLink itself."""
+    held = {
+        (each.pool, site.cluster)
+        for each in away
+        for site in each.behind
+        if waits or not _mismatch(link.wanted, parse_release(site.release))
+    }
+    if waits:  # who does not understand the SuperLink of now does not join it yet
+        held |= {
+            (each.pool, site.cluster)
+            for each in elsewhere
+            for site in each.joining
+            if _mismatch(link.current, parse_release(each.release))
+        }
+    return frozenset(held)
+
+
+def _next_elsewhere(
+    outline: Outline,
+    link: _Stage,
+    away: Sequence[Advance],
+    wait: _Wait,
+    connected: Connected,
+    now: datetime,
+) -> Upgrade:
+    """One pool after another, as on the SuperLink's own cluster."""
+    first, held = away[0], _kept_away(link, False, away, ())
+    following = {(first.pool, site.cluster) for site in first.following(now)} & held
+    done = len(first.sites) - len(first.behind) - len(first.working(now)) - len(first.failed(now))
+    progress = f"{done} of {len(first.sites)} clusters done"
+    title = f"pool {first.pool}"
+    if held and first.stopped(now):
+        names = _names(first.failed(now))
+        message = (
+            f"{title} is not ready with Flower {first.release} on {names} after "
+            f"{first.rollout.progress_deadline}: the others stay as they are; {progress}"
+        )
+        finding = Finding(UPGRADING, True, "UpgradeStopped", message)
+        fault = Fault("UpgradeStopped", message)
+        return Upgrade(frozenset(), outline, finding, held_elsewhere=held, stopped=fault)
+    if following and wait.needed:
+        latest = f", or at {format_time(wait.until)}" if wait.until else ""
+        message = (
+            f"{title} goes to Flower {first.release} on {len(first.behind)} clusters when no run "
+            f"is under way{latest}; {progress}"
+        )
+        finding = Finding(UPGRADING, True, "WaitingForRuns", message)
+        return Upgrade(frozenset(), outline, finding, held_elsewhere=held)
+    names = _names(first.working(now) or first.following(now))
+    message = (
+        f"waiting until {title} is ready with Flower {first.release} on {names}; {progress}"
+        f"{_blindly(connected)}"
+    )
+    finding = Finding(UPGRADING, True, "UpgradingClusters", message)
+    return Upgrade(frozenset(), outline, finding, held_elsewhere=held - following)
+
+
+def _names(sites: Sequence[Site]) -> str:
+    names = [site.cluster for site in sites]
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if names[3:] else "")
 
 
 def _stage(
@@ -204,11 +288,15 @@ def _waiting(stage: _Stage, wait: _Wait, progress: str) -> Finding:
 
 def _going(stage: _Stage, connected: Connected, progress: str) -> Finding:
     reason = "UpgradingSuperLink" if stage.part == SUPERLINK else "UpgradingPools"
-    blindly = f"; runs are not waited for: {connected.why_not}" if connected.given_up else ""
     message = (
-        f"waiting until {stage.title} is ready with Flower {stage.wanted}; {progress}{blindly}"
+        f"waiting until {stage.title} is ready with Flower {stage.wanted}; {progress}"
+        f"{_blindly(connected)}"
     )
     return Finding(UPGRADING, True, reason, message)
+
+
+def _blindly(connected: Connected) -> str:
+    return f"; runs are not waited for: {connected.why_not}" if connected.given_up else ""
 
 
 def _since(before: Condition | None, now: datetime) -> datetime | None:

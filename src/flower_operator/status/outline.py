@@ -35,7 +35,7 @@ class PoolOutline:
     size: int = 0
     """SuperNodes with a number, also while it is suspended."""
     rollout: Rollout = field(default_factory=Rollout)
-    """How what its ClientApps run in spreads over clusters."""
+    """How what is new reaches its clusters, where it has a placement."""
 
 
 @dataclass(frozen=True, slots=True)
