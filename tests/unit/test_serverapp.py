@@ -197,6 +197,17 @@ def test_the_superlink_makes_way_for_its_successor_soon_unless_told_otherwise() 
     assert seconds(kept | told) == 60
 
 
+def test_it_is_soon_known_whether_a_superlink_that_is_waited_for_is_back() -> None:
+    def seconds(**fields: Any) -> Any:
+        found = plan(**fields)
+        kind = "StatefulSet" if fields else "Deployment"
+        superlink = container(pod(found, kind, "fed-superlink"), "superlink")
+        return superlink["readinessProbe"]["periodSeconds"]
+
+    assert seconds() == 5
+    assert seconds(**persistent()) == 1
+
+
 def test_what_launches_tasks_leaves_the_superlink_s_pod_with_its_rights() -> None:
     found = rendered(superlink={"executor": "kubernetes"}, insecure=False)
     link = find(found, "StatefulSet", "fed-superlink")["spec"]["template"]

@@ -5,6 +5,7 @@ from typing import Any
 from ..api.problems import Problem
 from ..api.types import Federation, SuperLink
 from ..flower.dialects import Dialect
+from . import pods
 
 Object = dict[str, Any]
 
@@ -17,6 +18,9 @@ GONE = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 # Flower 1.41 with TLS waits for long until idle clients have said goodbye. Meanwhile nobody gets
 # in, and runs are given up after a minute; its database bears to be left at any time.
 GRACE_SECONDS = 5
+# So often it is asked whether it is ready: until that is known nobody gets in, and once its port is
+# closed nobody is to be sent there. One that just takes its time has as much of it as ever.
+READY_SECONDS = 1
 
 
 def claims(federation: Federation) -> list[Object]:
@@ -46,6 +50,10 @@ def ending(federation: Federation) -> Object:
     """For the SuperLink's pod: how soon the next one may begin, where there is something to go
     on with."""
     return {"terminationGracePeriodSeconds": GRACE_SECONDS} if folder(federation) else {}
+
+
+def ready_seconds(federation: Federation) -> int:
+    return READY_SECONDS if folder(federation) else pods.READY_SECONDS
 
 
 def tolerant(federation: Federation, template: Object) -> Object:

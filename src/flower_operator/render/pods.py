@@ -11,6 +11,7 @@ Object = dict[str, Any]
 # The user of Flower's own images; named by number, for the kubelet cannot look `app` up.
 FLOWER_USER = 49999
 GRACE_SECONDS = 30
+READY_SECONDS = 5
 
 # What flwr and the apps write to, each container to its own part of one volume.
 SCRATCH = "flower-scratch"
@@ -67,14 +68,14 @@ def grpc_probe(port: int) -> Object:
     return {"grpc": {"port": port}}
 
 
-def probes(alive: Object, ready: Object | None) -> Object:
+def probes(alive: Object, ready: Object | None, *, ready_seconds: int = READY_SECONDS) -> Object:
     """A slow start is waited for (two minutes), a hang of a minute is ended."""
     result: Object = {
         "startupProbe": {**alive, "periodSeconds": 2, "timeoutSeconds": 5, "failureThreshold": 60},
         "livenessProbe": {**alive, "periodSeconds": 20, "timeoutSeconds": 10},
     }
     if ready:
-        result["readinessProbe"] = {**ready, "periodSeconds": 5, "timeoutSeconds": 5}
+        result["readinessProbe"] = {**ready, "periodSeconds": ready_seconds, "timeoutSeconds": 5}
     return result
 
 

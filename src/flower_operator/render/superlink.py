@@ -147,7 +147,11 @@ def _superlink_container(federation: Federation, releases: Releases) -> Object:
         env=spec.superlink.env,
         resources=spec.superlink.resources,
         mounts=mounts + persistence.mounts(federation) + spec.superlink.volume_mounts,
-        probes=pods.probes(pods.grpc_probe(HEALTH_PORT), _fleet_probe(dialect, secure)),
+        probes=pods.probes(
+            pods.grpc_probe(HEALTH_PORT),
+            _fleet_probe(dialect, secure),
+            ready_seconds=persistence.ready_seconds(federation),
+        ),
         ports=_container_ports(federation, releases),
     )
 
