@@ -68,13 +68,23 @@ def _dialect_golden(release: str) -> str:
         for insecure in (True, False):
             name = f"{isolation}-{'insecure' if insecure else 'tls'}"
             objects += render(small_federation(name, release, isolation, insecure), Facts()).objects
+    kept = small_federation("kept", release, "process", False, persistence={"size": "1Gi"})
+    objects += [each for each in render(kept, Facts()).objects if _is_superlinks(each)]
     return to_yaml(objects)
 
 
-def small_federation(name: str, release: str, isolation: str, insecure: bool) -> Federation:
+def _is_superlinks(each: dict[str, Any]) -> bool:
+    """Whether it is of the SuperLink's side, which alone differs by what is kept."""
+    component: str = each["metadata"]["labels"]["flower.flwr.ai/component"]
+    return component == "superlink"
+
+
+def small_federation(
+    name: str, release: str, isolation: str, insecure: bool, **superlink_fields: Any
+) -> Federation:
     superexec = f"flwr/superexec:{release}" if isolation == "process" else None
     images = {"superexecClientApp": superexec} if superexec else {}
-    superlink = {"image": f"flwr/superlink:{release}"}
+    superlink = {"image": f"flwr/superlink:{release}", **superlink_fields}
     if superexec:
         superlink["superexecImage"] = superexec
     return parse(

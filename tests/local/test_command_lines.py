@@ -34,11 +34,6 @@ VARIABLES = {
     "FLOWER_POD_IP": "10.0.0.7",
     "FLOWER_POD_NAME": "federation-kubernetes-executor-supernode-1",
 }
-CERTIFICATE_FILES = {
-    "--ssl-ca-certfile": "ca.crt",
-    "--ssl-certfile": "tls.crt",
-    "--ssl-keyfile": "tls.key",
-}
 POOL_LABEL = "flower.flwr.ai/pool"
 
 
@@ -171,12 +166,13 @@ def example_documents() -> tuple[str, ...]:
 
 
 def containers(objects: tuple[dict[str, Any], ...]) -> Iterator[tuple[str | None, dict[str, Any]]]:
-    """Every container, with the pool that it belongs to."""
+    """Every container of Flower's, with the pool that it belongs to."""
     for each in objects:
         if "template" in each.get("spec", {}):
             pool = each["metadata"]["labels"].get(POOL_LABEL)
             for container in each["spec"]["template"]["spec"]["containers"]:
-                yield pool, container
+                if container["name"] in COMMANDS:
+                    yield pool, container
 
 
 def meaning(release: Release, line: dict[str, Any]) -> dict[str, Any]:
@@ -198,9 +194,12 @@ def superlink_meaning(release: Release, line: dict[str, Any]) -> dict[str, Any]:
         "--enable-supernode-auth": line["authenticated"],
         "--health-server-address": "0.0.0.0:9097",
     }
-    for name, file in CERTIFICATE_FILES.items():
-        wanted[name] = None if insecure else f"/etc/flower/tls/{file}"
-    exposed = process and (insecure or line["launches_pods"])
+    wanted |= certificate_meaning("--ssl", None if insecure else "tls")
+    # From 1.30 on it can have TLS, where ServerApps have a pod of their own.
+    remote = process and line["persistent"] and release.minor >= 30
+    exposed = process and (insecure or line["launches_pods"] or remote)
+    if 30 <= release.minor < 37:
+        wanted |= certificate_meaning("--appio-ssl", "tls" if remote and not insecure else None)
     runtime = "0.0.0.0" if exposed else "127.0.0.1"
     if release.minor < 35:
         wanted["--serverappio-api-address"] = f"{runtime}:9091"
@@ -246,11 +245,19 @@ def supernode_meaning(release: Release, line: dict[str, Any]) -> dict[str, Any]:
     shares = line["isolation"] == "process" and not insecure
     if release.minor >= 29:
         wanted["--superexec-auth-secret-file"] = "/etc/flower/superexec/secret" if shares else None
-    for name, file in CERTIFICATE_FILES.items() if release.minor >= 30 else ():
-        flag = name if release.minor >= 37 else name.replace("--ssl", "--appio-ssl")
+    if release.minor >= 30:
+        flag = "--ssl" if release.minor >= 37 else "--appio-ssl"
         serves = shares and not line["external"]
-        wanted[flag] = f"/etc/flower/supernode-tls/{file}" if serves else None
+        wanted |= certificate_meaning(flag, "supernode-tls" if serves else None)
     return wanted
+
+
+def certificate_meaning(flag: str, volume: str | None) -> dict[str, Any]:
+    files = {"-ca-certfile": "ca.crt", "-certfile": "tls.crt", "-keyfile": "tls.key"}
+    return {
+        f"{flag}{end}": f"/etc/flower/{volume}/{file}" if volume else None
+        for end, file in files.items()
+    }
 
 
 NODE_CONFIGS = {
@@ -266,7 +273,8 @@ def superexec_meaning(release: Release, line: dict[str, Any]) -> dict[str, Any]:
     port = 9094 if plugin == "clientapp" else 9091 if release.minor < 35 else 8000
     runtime = "--appio-api-address" if release.minor < 36 else "--runtime-api-address"
     # Before that, or without a CA of its own, it is plain, on the pod's loopback.
-    tls = not line["insecure"] and release.minor >= (37 if plugin == "serverapp" else 30)
+    follows = plugin == "serverapp" and not line["persistent"]
+    tls = not line["insecure"] and release.minor >= (37 if follows else 30)
     tls = tls and not line["external"]
     address = f"127.0.0.1:{port}"
     if plugin == "serverapp" and line["persistent"] and (line["insecure"] or tls):

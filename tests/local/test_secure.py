@@ -44,8 +44,12 @@ def test_training_over_tls_in_both_isolations_with_and_without_keys(
     machine: Machine, release: str
 ) -> None:
     def train(isolation: str) -> Document:
-        described = keyed_federation if isolation == "process" else secure_federation
-        machine.up(described(isolation, release, isolation))
+        if isolation == "process":
+            # With what brings TLS to the runtime API for ServerApps, where Flower has that.
+            kept = {"persistence": {"size": "1Gi"}}
+            machine.up(keyed_federation(isolation, release, isolation, **kept))
+        else:
+            machine.up(secure_federation(isolation, release, isolation))
         return machine.result_of(isolation)
 
     with ThreadPoolExecutor() as pool:
@@ -56,14 +60,15 @@ def test_training_over_tls_in_both_isolations_with_and_without_keys(
         assert not leaks(machine, name)
     found = parse_release(release)
     assert found
-    if dialect_of(found).supernode_certificate:
-        check_that_tasks_have_tls(machine, "process")
+    if dialect_of(found).runtime_certificate:
+        for tasks in ("superlink/superexec-serverapp", "north-0/superexec-clientapp"):
+            check_that_tasks_have_tls(machine, "process", tasks)
 
 
-def check_that_tasks_have_tls(machine: Machine, name: str) -> None:
-    """A SuperNode's own API has a certificate of its CA, and who asks it demands that."""
+def check_that_tasks_have_tls(machine: Machine, name: str, process: str) -> None:
+    """The API that they ask has a certificate of the CA, and who asks it demands that."""
     every = {each.name: each for each in desired(machine, name).processes}
-    tasks = every["north-0/superexec-clientapp"]
+    tasks = every[process]
     assert "--insecure" not in tasks.command
     address = next(text for text in tasks.command if text.startswith("127.0.0.1:"))
     context = ssl.create_default_context(cafile=str(trust_of(machine, name, "ca") / "ca.crt"))

@@ -172,20 +172,38 @@ def test_the_runtime_is_for_nobody_but_tasks_in_pods_of_their_own(release: str, 
     assert len(told) == 2
 
 
-@pytest.mark.parametrize("launches", [False, True])
-def test_where_serverapps_are_apart_they_alone_reach_the_runtime(launches: bool) -> None:
+@pytest.mark.parametrize(
+    ("release", "insecure", "launches", "port"),
+    [
+        ("1.34.0", True, False, 9091),
+        ("1.34.0", True, True, 9091),
+        ("1.34.0", False, False, 9091),
+        ("1.25.0", False, False, 9099),  # that of a relay
+    ],
+)
+def test_where_serverapps_are_apart_they_alone_reach_the_runtime(
+    release: str, insecure: bool, launches: bool, port: int
+) -> None:
     superlink = {"persistence": {"size": "1Gi"}, **(KUBERNETES if launches else {})}
     settings = {"enabled": True, "egress": [STORE]}
     rendered = plan(
-        isolation="process", version="1.34.0", superlink=superlink, networkPolicy=settings
+        isolation="process",
+        version=release,
+        insecure=insecure,
+        superlink=superlink,
+        networkPolicy=settings,
     )
     expected = [SUPEREXEC, "serverapp"] if launches else [SUPEREXEC]
-    assert admitted(rendered, "fed-superlink")[9091] == expected
+    assert admitted(rendered, "fed-superlink") == {
+        9092: ["supernode"],
+        9093: ["flower-operator"],
+        port: expected,
+    }
     own = policy(rendered, "fed-superexec")
     labels = find(rendered, "Deployment", "fed-serverapp")["spec"]["selector"]
     assert own["podSelector"] == labels
     assert own["ingress"] == []
-    assert own["egress"][0]["ports"] == [{"protocol": "TCP", "port": 9091}]
+    assert own["egress"][0]["ports"] == [{"protocol": "TCP", "port": port}]
     assert own["egress"][1:] == [*[API_SERVER] * launches, DNS, STORE]
     # What starts pods is no longer in the SuperLink's.
     assert policy(rendered, "fed-superlink")["egress"] == [DNS, STORE]

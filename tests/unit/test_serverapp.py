@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from flower_operator.api.manifest import parse
+from flower_operator.local.processes import left_out
 from flower_operator.operator.actions import Create, Update, decide
 from flower_operator.operator.desired import SUPERLINK, desired_of
 from flower_operator.render import Facts, Plan, render
@@ -57,20 +58,18 @@ def endings(manifest: Document) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("release", "insecure", "expected"),
+    ("release", "insecure"),
     [
-        ("1.23.0", True, True),
-        ("1.41.0", True, True),
-        ("1.36.0", False, False),  # their API has no TLS
-        ("1.37.0", False, True),
+        ("1.23.0", True),
+        ("1.23.0", False),
+        ("1.41.0", True),
+        ("1.41.0", False),
     ],
 )
-def test_it_has_a_pod_of_its_own_where_state_is_kept_and_the_way_is_safe(
-    release: str, insecure: bool, expected: bool
-) -> None:
+def test_it_has_a_pod_of_its_own_where_state_is_kept(release: str, insecure: bool) -> None:
     kept = lasting(release=release, insecure=insecure)
-    assert apart(kept) is expected
-    assert bool(endings(kept)) is not expected
+    assert apart(kept)
+    assert endings(kept) == []
     forgetful = document(isolation="process", version=release, insecure=insecure)
     assert not apart(forgetful)
     assert endings(forgetful) == []
@@ -114,8 +113,11 @@ def test_it_reaches_the_superlink_by_its_service(release: str, target: int) -> N
     assert host in link["args"]
 
 
-def test_a_secure_one_knows_the_superlink_by_its_ca_and_is_known_by_the_secret() -> None:
-    found = rendered(insecure=False)
+@pytest.mark.parametrize("release", ["1.30.0", "1.36.0", "1.41.0"])
+def test_a_secure_one_knows_the_superlink_by_its_ca_and_is_known_by_the_secret(
+    release: str,
+) -> None:
+    found = rendered(insecure=False, release=release)
     own = pod(found, "Deployment", "fed-serverapp")
     arguments = container(own, CONTAINER)["args"]
     assert value_of(arguments, "--root-certificates") == "/etc/flower/ca/ca.crt"
@@ -125,23 +127,71 @@ def test_a_secure_one_knows_the_superlink_by_its_ca_and_is_known_by_the_secret()
     link = pod(found, "StatefulSet", "fed-superlink")
     names = [each["name"] for each in link["volumes"]]
     assert names == ["flower-scratch", "flower-tls", "flower-superexec"]
+    # On 1.41 it has what all APIs have.
+    flag = "--ssl-certfile" if release == "1.41.0" else "--appio-ssl-certfile"
+    assert value_of(container(link, "superlink")["args"], flag) == "/etc/flower/tls/tls.crt"
     # A certificate from elsewhere need not be for an address that nobody uses.
     assert outline(lasting(insecure=False)).tls.demanded == ("fed-superlink.team.svc",)
 
 
+@pytest.mark.parametrize("release", [f"1.{minor}.0" for minor in (23, 25, 28, 29)])
+def test_without_tls_of_its_own_the_way_is_between_two_relays(release: str) -> None:
+    manifest = lasting(insecure=False, release=release)
+    found = render(parse(manifest), Facts(namespace="team"))
+    link = pod(found, "StatefulSet", "fed-superlink")
+    own = pod(found, "Deployment", "fed-serverapp")
+    there, here = container(link, "relay"), container(own, "relay")
+    secret, loopback = "/etc/flower/superexec/secret", "127.0.0.1:9091"
+    files = ["/etc/flower/tls/tls.crt", "/etc/flower/tls/tls.key"]
+    assert there["args"] == ["accept", "0.0.0.0:9099", loopback, secret, *files]
+    service = "fed-superlink.team.svc:9091"
+    assert here["args"] == ["connect", loopback, service, secret, "/etc/flower/ca/ca.crt"]
+    # What is plain stays on loopback, at both ends.
+    assert loopback in container(link, "superlink")["args"]
+    superexec = container(own, CONTAINER)["args"]
+    assert value_of(superexec, "--appio-api-address") == loopback
+    assert "--insecure" in superexec
+    ports = find(found, "Service", "fed-superlink")["spec"]["ports"]
+    assert {each["port"]: each["targetPort"] for each in ports}[9091] == 9099
+    named = {each["containerPort"] for one in link["containers"] for each in one["ports"]}
+    assert named == {9092, 9093, 9099}
+    for each, beside in ((there, container(link, "superlink")), (here, container(own, CONTAINER))):
+        assert each["image"] == beside["image"]
+        assert each["resources"]["requests"]
+        assert each["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+        }
+    for template, volumes in ((link, {"flower-tls"}), (own, {"flower-ca"})):
+        names = {each["name"] for each in template["volumes"]}
+        assert names == {"flower-scratch", "flower-superexec"} | volumes
+    # The operator has to make the secret, also where Flower itself knows of none.
+    assert outline(manifest).shares_secret
+
+
+RELAYED = "1.28.0"
+
+
 @pytest.mark.parametrize(
-    ("changed", "restarted"),
+    ("release", "changed", "restarted"),
     [
-        ({"certificate": "new"}, ["fed-superlink"]),
-        ({"authority": "new"}, ["fed-serverapp", "fed-supernode-default"]),
-        ({"secret": "new"}, ["fed-superlink", "fed-serverapp", "fed-supernode-default"]),
+        ("1.41.0", {"certificate": "new"}, ["fed-superlink"]),
+        ("1.41.0", {"authority": "new"}, ["fed-serverapp", "fed-supernode-default"]),
+        ("1.41.0", {"secret": "new"}, ["fed-superlink", "fed-serverapp", "fed-supernode-default"]),
+        # Relays read files when they need them.
+        (RELAYED, {"certificate": "new"}, ["fed-superlink"]),
+        (RELAYED, {"authority": "new"}, ["fed-supernode-default"]),
+        (RELAYED, {"secret": "new"}, []),
+        ("1.29.0", {"secret": "new"}, ["fed-superlink", "fed-serverapp", "fed-supernode-default"]),
     ],
 )
 def test_it_restarts_for_what_it_reads_and_for_nothing_else(
-    changed: Document, restarted: list[str]
+    release: str, changed: Document, restarted: list[str]
 ) -> None:
     def templates(identities: Identities) -> dict[str, Document]:
-        found = render(parse(lasting(insecure=False)), Facts(identities=identities)).objects
+        manifest = lasting(insecure=False, release=release)
+        found = render(parse(manifest), Facts(identities=identities)).objects
         return {
             each["metadata"]["name"]: each["spec"]["template"]
             for each in found
@@ -234,9 +284,11 @@ def test_it_is_held_back_with_the_superlink() -> None:
     assert set(touched) == {"fed-supernode-default"}
 
 
-def test_on_this_machine_nothing_is_apart() -> None:
-    manifest: Document = {"isolation": "process", "version": "1.41.0"}
+@pytest.mark.parametrize(("release", "address"), [(RELAYED, "29091"), ("1.41.0", "28000")])
+def test_on_this_machine_nothing_is_apart(release: str, address: str) -> None:
+    manifest: Document = {"isolation": "process", "version": release, "insecure": False}
     kept = local(**manifest, **persistent())
     assert list(kept) == list(local(**manifest))
     command = kept[f"superlink/{CONTAINER}"].command
-    assert value_of(command, "--runtime-api-address") == "127.0.0.1:28000"
+    assert f"127.0.0.1:{address}" in command
+    assert left_out(plan(**manifest, **persistent())) == []

@@ -10,6 +10,8 @@ LOOPBACK = "127.0.0.1"
 # flwr's gRPC health service, plaintext on every release; two commands share a pod's address.
 HEALTH_PORT = 9097
 SUPEREXEC_HEALTH_PORT = 9098
+# Of what takes TLS in the place of an API that has none.
+RELAY_PORT = 9099
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,8 @@ def superlink_arguments(
         arguments += [dialect.certificate_authority, tls.authority]
         arguments += [dialect.certificate, tls.certificate]
         arguments += [dialect.certificate_key, tls.key]
+        if runtime_exposed and not dialect.runtime_follows_tls:
+            arguments += _runtime_certificate(dialect, tls)
     if node_authentication:
         arguments.append(dialect.node_authentication)
     hosts = {dialect.serverappio: EVERYWHERE if runtime_exposed else LOOPBACK}
@@ -121,9 +125,9 @@ def _runtime_certificate(dialect: Dialect, tls: ServerCertificate | None) -> lis
     if tls is None:
         return []
     files = {
-        dialect.supernode_certificate_authority: tls.authority,
-        dialect.supernode_certificate: tls.certificate,
-        dialect.supernode_certificate_key: tls.key,
+        dialect.runtime_certificate_authority: tls.authority,
+        dialect.runtime_certificate: tls.certificate,
+        dialect.runtime_certificate_key: tls.key,
     }
     return [text for flag, path in files.items() if flag for text in (flag, path)]
 

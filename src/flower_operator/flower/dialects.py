@@ -53,6 +53,11 @@ class Dialect:
 
     # flower-superlink and flower-supernode
     isolation: str = "--isolation"
+    runtime_certificate: str | None = None
+    """What the runtime API for apps has TLS with, whatever the other APIs have. A SuperLink's that
+    shares their port shares their TLS."""
+    runtime_certificate_key: str | None = None
+    runtime_certificate_authority: str | None = None
 
     # flower-superlink
     fleet: Api = Api("gRPC", 9092, ("--fleet-api-address",))
@@ -78,10 +83,6 @@ class Dialect:
     """The public key is found from it."""
     refused_supernode_hangs: bool = False
     """Whether a SuperNode that is not let in stays, alive by its probes, instead of ending."""
-    supernode_certificate: str | None = None
-    """What the runtime API for ClientApps has TLS with, whatever the SuperLink has."""
-    supernode_certificate_key: str | None = None
-    supernode_certificate_authority: str | None = None
     clientappio: Api = Api("gRPC", 9094, ("--clientappio-api-address",))
 
     # flower-superexec
@@ -108,9 +109,9 @@ CHANGES: tuple[tuple[Release, dict[str, Any]], ...] = (
         Release(1, 30),
         {
             "superexec_root_certificates": "--root-certificates",
-            "supernode_certificate": "--appio-ssl-certfile",
-            "supernode_certificate_key": "--appio-ssl-keyfile",
-            "supernode_certificate_authority": "--appio-ssl-ca-certfile",
+            "runtime_certificate": "--appio-ssl-certfile",
+            "runtime_certificate_key": "--appio-ssl-keyfile",
+            "runtime_certificate_authority": "--appio-ssl-ca-certfile",
         },
     ),
     (
@@ -135,9 +136,9 @@ CHANGES: tuple[tuple[Release, dict[str, Any]], ...] = (
         Release(1, 37),
         {
             "control": Api("HTTP", 8000, HOST_AND_PORT),
-            "supernode_certificate": "--ssl-certfile",
-            "supernode_certificate_key": "--ssl-keyfile",
-            "supernode_certificate_authority": "--ssl-ca-certfile",
+            "runtime_certificate": "--ssl-certfile",
+            "runtime_certificate_key": "--ssl-keyfile",
+            "runtime_certificate_authority": "--ssl-ca-certfile",
         },
     ),
     (Release(1, 38), {"plugin_type": None, "refused_supernode_hangs": False}),

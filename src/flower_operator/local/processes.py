@@ -14,6 +14,7 @@ from typing import Any
 from ..flower.dialects import dialect_of
 from ..flower.releases import Release
 from ..render import Plan
+from ..render.relay import CONTAINER as RELAY
 from .expansion import expand
 from .process import LOOPBACK, Process
 from .trust import trust_folder
@@ -77,7 +78,7 @@ def left_out(plan: Plan) -> list[str]:
         for workload in _workloads(plan)
         for container in workload["spec"]["template"]["spec"]["containers"]
     }
-    return sorted(names - COMMANDS.keys())
+    return sorted(names - COMMANDS.keys() - {RELAY})  # here nobody is elsewhere
 
 
 def control_address(plan: Plan, machine: Machine) -> str:

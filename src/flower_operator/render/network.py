@@ -26,6 +26,7 @@ from .metadata import (
 from .releases import Releases
 from .serverapp import is_apart, superlink_tasks
 from .skupper import ROUTER
+from .superlink import runtime_port
 from .supernodes import pool_tasks
 
 Object = dict[str, Any]
@@ -116,7 +117,7 @@ def control_notices(federation: Federation) -> list[str]:
 def _superlink_policies(federation: Federation, facts: Facts, releases: Releases) -> list[Object]:
     dialect, tasks = releases.superlink_dialect, superlink_tasks(federation)
     metadata = superlink_metadata(federation, facts)
-    link, runtime = _pods(superlink_labels(federation)), dialect.serverappio.port
+    link, runtime = _pods(superlink_labels(federation)), runtime_port(federation, releases)
     nodes = [_pods(supernode_labels(federation))]
     service = federation.spec.superlink.service
     if service.type != "ClusterIP" or service.external_address:
@@ -135,7 +136,7 @@ def _superlink_policies(federation: Federation, facts: Facts, releases: Releases
         (dialect.control.port, [operator, *federation.spec.network_policy.control_from]),
     ]
     out, to_link = _outside(federation, facts), _rule("to", [link], runtime)
-    apart = is_apart(federation, releases)
+    apart = is_apart(federation)
     # In the SuperLink's pod too, a SuperExec with tasks finds it by the Service, as they do.
     superexec = superexec_serverapp_labels(federation) if apart else superlink_labels(federation)
     if apart or tasks:

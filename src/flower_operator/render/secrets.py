@@ -62,7 +62,7 @@ def supernode_certificate(
         return None
     if not facts.site and (spec.tls.from_elsewhere or spec.superlink.external):
         return None
-    serves = releases.supernode_dialect.supernode_certificate
+    serves = releases.supernode_dialect.runtime_certificate
     asks = releases.clientapp_dialect.superexec_root_certificates
     return SUPERNODE_CERTIFICATE if serves and asks else None
 
@@ -88,6 +88,12 @@ def superlink_annotations(facts: Facts, *, trusts: bool, shares: bool) -> dict[s
     if found is None:
         return {}
     return {CERTIFICATE: found.certificate} | _client(found, trusts=trusts, shares=shares)
+
+
+def superexec_annotations(facts: Facts, *, trusts: bool, shares: bool) -> dict[str, str]:
+    """The same for the SuperExec for ServerApps, where it has a pod of its own."""
+    found = facts.identities
+    return _client(found, trusts=trusts, shares=shares) if found else {}
 
 
 def client_annotations(

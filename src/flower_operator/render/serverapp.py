@@ -8,7 +8,7 @@ from typing import Any
 from ..api.rules import serverapp_name
 from ..api.types import Federation
 from ..flower.commands import SUPEREXEC_HEALTH_PORT, beside, superexec_arguments
-from . import executor, persistence, pods, secrets
+from . import executor, persistence, pods, relay, secrets
 from .executor import Tasks
 from .facts import Facts
 from .metadata import (
@@ -43,38 +43,63 @@ def superlink_tasks(federation: Federation) -> Tasks | None:
     )
 
 
-def is_apart(federation: Federation, releases: Releases) -> bool:
+def is_apart(federation: Federation) -> bool:
     """Whether the SuperExec has a pod of its own."""
-    return bool(federation.spec.superlink.persistence) and _tie(federation, releases) is None
+    return bool(federation.spec.superlink.persistence) and _tie(federation) is None
 
 
-def is_remote(federation: Federation, releases: Releases) -> bool:
+def is_remote(federation: Federation) -> bool:
     """Whether it, or its tasks, reach the SuperLink over the network."""
-    return superlink_tasks(federation) is not None or is_apart(federation, releases)
+    return superlink_tasks(federation) is not None or is_apart(federation)
 
 
-def serverapp_notices(federation: Federation, releases: Releases) -> list[str]:
+def has_tls(federation: Federation, releases: Releases) -> bool:
+    """Whether the runtime API that it asks has TLS: always where it has the port of the others, and
+    from 1.30 on where it is asked from elsewhere."""
+    if federation.spec.insecure:
+        return False
+    dialect = releases.superlink_dialect
+    able = dialect.runtime_certificate is not None
+    return dialect.runtime_follows_tls or (able and is_remote(federation))
+
+
+def is_relayed(federation: Federation, releases: Releases) -> bool:
+    """Whether there is TLS on its way to that API all the same, between two relays."""
+    secure = not federation.spec.insecure
+    return secure and is_apart(federation) and not has_tls(federation, releases)
+
+
+def serverapp_notices(federation: Federation) -> list[str]:
     """For the status on a cluster: runs that may be thought to be safe and are not."""
     if not federation.spec.superlink.persistence or superlink_tasks(federation):
         return []
-    if tie := _tie(federation, releases):
+    if tie := _tie(federation):
         return [f"spec.superlink.persistence: a run ends with the SuperLink's pod: {tie}"]
     return []
 
 
 def serverapp_objects(federation: Federation, facts: Facts, releases: Releases) -> list[Object]:
     """What the SuperExec needs, its workload last; nothing if it is in the SuperLink's pod."""
-    if not is_apart(federation, releases):
+    if not is_apart(federation):
         return []
+    superlink = federation.spec.superlink
+    containers = [superexec_container(federation, facts, releases)]
+    if is_relayed(federation, releases):
+        service = service_address(federation, facts, superlink.service.ports.server_app_io)
+        runtime = beside(releases.superlink_dialect.serverappio)
+        containers.append(relay.connecting(superlink.superexec_image or "", runtime, service))
     annotations = restart_annotations(federation)
     if not federation.spec.insecure:
-        shares = secrets.superexec_secret(federation, releases.serverapp_dialect) is not None
-        annotations |= secrets.client_annotations(federation, facts, shares=shares, serves=False)
+        annotations |= secrets.superexec_annotations(
+            facts,
+            trusts=has_tls(federation, releases),
+            shares=secrets.superexec_secret(federation, releases.serverapp_dialect) is not None,
+        )
     template = pods.pod_template(
         superexec_serverapp_labels(federation),
-        [superexec_container(federation, facts, releases)],
-        superexec_volumes(federation, releases) + federation.spec.superlink.volumes,
-        pods.without_container(federation.spec.superlink.pod_template, "superlink"),
+        containers,
+        superexec_volumes(federation, releases) + superlink.volumes,
+        pods.without_container(superlink.pod_template, "superlink"),
         facts,
         annotations=annotations,
         spec=account(federation, facts),
@@ -100,10 +125,10 @@ def superexec_container(federation: Federation, facts: Facts, releases: Releases
     superlink = federation.spec.superlink
     tasks = superlink_tasks(federation)
     runtime = beside(releases.superlink_dialect.serverappio)
-    if is_remote(federation, releases):
+    if is_remote(federation) and not is_relayed(federation, releases):
         runtime = service_address(federation, facts, superlink.service.ports.server_app_io)
     dialect = releases.serverapp_dialect
-    runs_tls = not federation.spec.insecure and releases.superlink_dialect.runtime_follows_tls
+    runs_tls = has_tls(federation, releases)
     secret = secrets.superexec_secret(federation, dialect)
     mounts = [secrets.mount("ca")] if runs_tls else []
     mounts += [secrets.mount("superexec")] if secret else []
@@ -127,14 +152,13 @@ def superexec_container(federation: Federation, facts: Facts, releases: Releases
 
 
 def superexec_volumes(federation: Federation, releases: Releases) -> list[Object]:
-    """What the SuperExec mounts beside what a user gives it."""
+    """What the SuperExec, and a relay beside it, mount beside what a user gives them."""
     tasks = superlink_tasks(federation)
     volumes = executor.volumes(tasks.account) if tasks else []
-    if federation.spec.insecure:
-        return volumes
-    if releases.superlink_dialect.runtime_follows_tls:
+    relayed = is_relayed(federation, releases)
+    if relayed or has_tls(federation, releases):
         volumes.append(secrets.authority_volume(federation))
-    if secrets.superexec_secret(federation, releases.superlink_dialect):
+    if relayed or secrets.superexec_secret(federation, releases.superlink_dialect):
         volumes.append(secrets.superexec_secret_volume(federation.name))
     return volumes
 
@@ -162,13 +186,10 @@ def launching(
     return objects, pods.annotated(template, {executor.HASH: executor.config_hash(text)})
 
 
-def _tie(federation: Federation, releases: Releases) -> str | None:
+def _tie(federation: Federation) -> str | None:
     """Why ServerApps run in the SuperLink's pod, unless they can do without."""
-    spec, release = federation.spec, releases.superlink
-    if spec.isolation_mode == "subprocess":
+    if federation.spec.isolation_mode == "subprocess":
         return "with isolationMode subprocess, ServerApps run in it"
-    if not spec.insecure and not releases.superlink_dialect.runtime_follows_tls:
-        return f"Flower {release} has no TLS to ServerApps elsewhere, so that they run in it"
     if shared := sorted(_shared_claims(federation)):
         return (
             f"ServerApps run in it to mount {', '.join(shared)} too; say in superexecVolumeMounts "

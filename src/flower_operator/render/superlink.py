@@ -3,9 +3,9 @@
 from typing import Any
 
 from ..api.types import Federation
-from ..flower.commands import HEALTH_PORT, superlink_arguments
+from ..flower.commands import HEALTH_PORT, RELAY_PORT, beside, superlink_arguments
 from ..flower.dialects import Dialect
-from . import persistence, pods, secrets, serverapp
+from . import persistence, pods, relay, secrets, serverapp
 from .facts import Facts
 from .metadata import (
     restart_annotations,
@@ -37,7 +37,7 @@ def superlink_objects(federation: Federation, facts: Facts, releases: Releases) 
     """The SuperLink's Service, its workload last, and what else it needs."""
     template = _template(federation, facts, releases)
     objects = [superlink_service(federation, facts, releases)]
-    if not serverapp.is_apart(federation, releases):
+    if not serverapp.is_apart(federation):
         more, template = serverapp.launching(federation, facts, releases, template)
         objects += more
     metadata = with_release(superlink_metadata(federation, facts), releases.superlink)
@@ -53,8 +53,8 @@ def superlink_service(federation: Federation, facts: Facts, releases: Releases) 
         _service_port("fleet", service.ports.grpc, dialect.fleet.port, fixed.grpc),
         _service_port("control", service.ports.extra, dialect.control.port, fixed.extra),
     ]
-    if _runtime_exposed(federation, releases):
-        number, port = service.ports.server_app_io, dialect.serverappio.port
+    if _runtime_served(federation):
+        number, port = service.ports.server_app_io, runtime_port(federation, releases)
         ports.append(_service_port("serverappio", number, port, fixed.server_app_io))
     labels = superlink_labels(federation)
     metadata = superlink_metadata(federation, facts) | {"labels": service.labels | labels}
@@ -66,6 +66,12 @@ def superlink_service(federation: Federation, facts: Facts, releases: Releases) 
         "metadata": metadata,
         "spec": {"type": service.type, "selector": labels, "ports": ports},
     }
+
+
+def runtime_port(federation: Federation, releases: Releases) -> int:
+    """Where ServerApps of other pods reach the runtime API in the SuperLink's."""
+    relayed = serverapp.is_relayed(federation, releases)
+    return RELAY_PORT if relayed else releases.superlink_dialect.serverappio.port
 
 
 def superlink_workload(federation: Federation, metadata: Object, template: Object) -> Object:
@@ -94,7 +100,7 @@ def superlink_workload(federation: Federation, metadata: Object, template: Objec
 
 def _template(federation: Federation, facts: Facts, releases: Releases) -> Object:
     spec, superlink = federation.spec, federation.spec.superlink
-    apart = serverapp.is_apart(federation, releases)
+    apart = serverapp.is_apart(federation)
     hosts = spec.isolation_mode == "process" and not apart
     annotations = restart_annotations(federation)
     if not spec.insecure:
@@ -106,10 +112,14 @@ def _template(federation: Federation, facts: Facts, releases: Releases) -> Objec
         )
     containers = [_superlink_container(federation, releases)]
     volumes = [] if spec.insecure else [secrets.server_certificate_volume(federation)]
+    relayed = serverapp.is_relayed(federation, releases)
+    if relayed:
+        runtime = beside(releases.superlink_dialect.serverappio)
+        containers.append(relay.accepting(superlink.image or "", runtime))
     if hosts:
         containers.append(serverapp.superexec_container(federation, facts, releases))
         volumes += serverapp.superexec_volumes(federation, releases)
-    elif secrets.superexec_secret(federation, releases.superlink_dialect):
+    elif relayed or secrets.superexec_secret(federation, releases.superlink_dialect):
         volumes.append(secrets.superexec_secret_volume(federation.name))
     patch, own = superlink.pod_template, persistence.ending(federation)
     template = pods.pod_template(
@@ -156,11 +166,16 @@ def _superlink_container(federation: Federation, releases: Releases) -> Object:
     )
 
 
-def _runtime_exposed(federation: Federation, releases: Releases) -> bool:
+def _runtime_served(federation: Federation) -> bool:
     """The documented Service has the app API in process mode; a secure one keeps it inside,
     unless apps are in other pods."""
     process = federation.spec.isolation_mode == "process"
-    return process and (federation.spec.insecure or serverapp.is_remote(federation, releases))
+    return process and (federation.spec.insecure or serverapp.is_remote(federation))
+
+
+def _runtime_exposed(federation: Federation, releases: Releases) -> bool:
+    """Whether other pods reach that API itself."""
+    return _runtime_served(federation) and not serverapp.is_relayed(federation, releases)
 
 
 def _fleet_probe(dialect: Dialect, secure: bool) -> Object:

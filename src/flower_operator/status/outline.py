@@ -11,7 +11,7 @@ from ..render.metadata import namespace_of
 from ..render.network import control_notices
 from ..render.persistence import keeps_state, persistence_notices
 from ..render.secrets import name_notices, superexec_secret, supernode_certificate
-from ..render.serverapp import is_apart, is_remote, serverapp_notices
+from ..render.serverapp import is_apart, is_relayed, is_remote, serverapp_notices
 from ..render.superlink import control_address
 from ..trust.names import server_names, service_name, supernode_names
 
@@ -79,7 +79,7 @@ class Outline:
     names: tuple[str, ...] = ()
     """What the SuperLink's certificate is for, where it has one."""
     shares_secret: bool = False
-    """Whether SuperExecs share a secret with their owners."""
+    """Whether SuperExecs, or relays, share a secret with their owners."""
     authenticated: bool = False
     """Whether SuperNodes have keys that are made and registered here."""
     tls: TlsOutline = TlsOutline()
@@ -126,7 +126,7 @@ def outline_of(federation: Federation, plan: Plan, facts: Facts) -> Outline:
         if address := spec.superlink.service.external_address:
             others.append(address)
         names = server_names(federation.name, namespace, others)
-    apart = is_apart(federation, plan.releases)
+    apart = is_apart(federation)
     dialects = [] if external else [plan.releases.superlink_dialect]
     dialects += [each.supernode_dialect for each in plan.releases.pools]
     return Outline(
@@ -139,7 +139,7 @@ def outline_of(federation: Federation, plan: Plan, facts: Facts) -> Outline:
             *plan.notices,
             *control_notices(federation),
             *persistence_notices(federation, plan.releases.superlink_dialect),
-            *serverapp_notices(federation, plan.releases),
+            *serverapp_notices(federation),
             *name_notices(federation),
         ),
         suspended=spec.suspend,
@@ -147,7 +147,8 @@ def outline_of(federation: Federation, plan: Plan, facts: Facts) -> Outline:
         launches_pods=spec.superlink.executor == "kubernetes",
         serverapp=serverapp_name(federation.name) if apart else None,
         names=names,
-        shares_secret=any(superexec_secret(federation, each) for each in dialects),
+        shares_secret=is_relayed(federation, plan.releases)
+        or any(superexec_secret(federation, each) for each in dialects),
         authenticated=spec.supernode_auth.enabled and not external,
         tls=TlsOutline() if external else _tls(federation, plan, facts),
         keeps_state=keeps_state(federation, plan.releases.superlink_dialect),
@@ -170,7 +171,7 @@ def _tls(federation: Federation, plan: Plan, facts: Facts) -> TlsOutline:
     spec, releases = federation.spec, plan.releases
     name, namespace = federation.name, namespace_of(federation, facts)
     demanded = [service_name(name, namespace)]
-    beside = spec.isolation_mode == "process" and not is_remote(federation, releases)
+    beside = spec.isolation_mode == "process" and not is_remote(federation)
     if beside and releases.superlink_dialect.runtime_follows_tls:
         demanded.append(LOOPBACK)
     serves = any(supernode_certificate(federation, pool, facts) for pool in releases.pools)
