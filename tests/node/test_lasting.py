@@ -27,11 +27,10 @@ def lasting(node: Node, release: Release, *, secure: bool = True, **superlink: A
     return document
 
 
-def test_runs_outlive_the_superlink_of_an_old_release(
+def test_runs_outlive_the_superlink_s_pod_of_an_old_release(
     node: Node, namespace: Namespace, tmp_path: Path
 ) -> None:
-    """Its container, and its pod where that release could have ServerApps in another one: it has no
-    TLS to them. Both at once, for they mostly wait."""
+    """With TLS by relays, and without. Both at once, for they mostly wait."""
     release = RELEASES[0]
     documents = [lasting(node, release), lasting(node, release, secure=False)]
 
@@ -40,24 +39,12 @@ def test_runs_outlive_the_superlink_of_an_old_release(
         folder.mkdir()
         return Flight(namespace, folder, {release: document}, pause=15.0)
 
-    with ThreadPoolExecutor() as pool:
-        secure, plain = pool.map(fly, documents)
-        ended, lost = pool.submit(end_container, secure), pool.submit(lose_superlink, plain)
-        ended.result()
-        lost.result()
-    for flight in (secure, plain):
-        flight.wait_until(COMPLETED)
-        flight.wait_until_ready()
-
-
-def end_container(flight: Flight) -> None:
-    """Of the SuperLink, while SuperNodes train; its pod stays."""
-    [name] = flight.apps
-    flight.wait_until_training(name)
-    namespace = flight.namespace
-    end = ["exec", "--namespace", namespace.name, f"{name}-superlink-0", "--container", "superlink"]
-    namespace.cluster.kubectl(*end, "--", "python", "-c", "import os; os.kill(1, 15)")
-    wait_until_restarted(namespace, f"{name}-superlink-0")
+    with Enforcer(namespace.cluster), ThreadPoolExecutor() as pool:
+        flights = list(pool.map(fly, documents))
+        list(pool.map(lose_superlink, flights))
+        for flight in flights:
+            flight.wait_until(COMPLETED)
+            flight.wait_until_ready()
 
 
 def test_a_run_outlives_the_superlink_s_pod_with_tasks_in_pods_of_their_own(
@@ -105,17 +92,6 @@ def lose_superlink(flight: Flight) -> tuple[str, str]:
     flight.wait_until_training(name)
     delete_pod(flight.namespace, pod)
     return pod, wait_for_another(flight.namespace, pod, first)
-
-
-def wait_until_restarted(namespace: Namespace, pod: str) -> None:
-    """Until its SuperLink, and nothing else in it, has been started again and is ready."""
-
-    def state() -> dict[str, tuple[int, bool]]:
-        statuses = pod_of(namespace, pod)["status"]["containerStatuses"]
-        return {each["name"]: (each["restartCount"], each["ready"]) for each in statuses}
-
-    back = {"superlink": (1, True), "superexec-serverapp": (0, True)}
-    wait_for(lambda: state() == back, lambda: f"{pod}: {state()}", timeout=120)
 
 
 def wait_for_another(namespace: Namespace, pod: str, before: str) -> str:

@@ -3,10 +3,12 @@
 from typing import Any
 
 from tests.cluster.federations import Namespace
+from tests.harness.node import Node
 from tests.harness.policies import Enforcer
 from tests.harness.waiting import wait_for
 from tests.local.machine import federation
 from tests.node.conftest import RELEASES
+from tests.node.test_lasting import PERSISTENCE, STORAGE_CLASS
 
 Document = dict[str, Any]
 
@@ -39,11 +41,13 @@ with ThreadPoolExecutor(len(addresses)) as pool:
 """
 
 
-def test_nobody_reaches_more_than_they_need(namespace: Namespace) -> None:
+def test_nobody_reaches_more_than_they_need(node: Node, namespace: Namespace) -> None:
+    """ServerApps are in pods of their own, and on 1.25 there is a relay for them."""
     cluster = namespace.cluster
     names = [f"fed-1-{release.minor}" for release in RELEASES]
     for name, release in zip(names, RELEASES, strict=True):
-        document = federation(name, str(release), "process")
+        node.add_volume(STORAGE_CLASS)
+        document = federation(name, str(release), "process", persistence=PERSISTENCE)
         document["spec"] |= {"insecure": False, "networkPolicy": SETTINGS}
         namespace.apply(document)
     with Namespace.new(cluster) as elsewhere:
@@ -54,18 +58,20 @@ def test_nobody_reaches_more_than_they_need(namespace: Namespace) -> None:
             namespace.wait_until_ready(name, timeout=120)
         everything = {name: addresses(namespace, elsewhere, name) for name in names}
         for name, there in everything.items():
-            for pod in (f"{name}-supernode-north-0", "analyst"):
+            for pod in (f"{name}-supernode-north-0", "analyst", f"deployment/{name}-serverapp"):
                 assert reached(namespace, pod, there) == there.keys() - {"app"}
             assert reached(elsewhere, "analyst", there) == there.keys() - {"app"}
         with Enforcer(cluster):
             for name, there in everything.items():
                 # From 1.40 on all APIs are on one port.
                 both = name != "fed-1-25"
-                control, fleet = {"control"}, {"fleet"}
-                of_node = fleet | {"store"} | (control if both else set())
+                control, fleet, runtime = {"control"}, {"fleet"}, {"runtime"}
+                of_node = fleet | {"store"} | (control | runtime if both else set())
                 assert reached(namespace, f"{name}-supernode-north-0", there) == of_node
-                of_analyst = control | (fleet if both else set())
+                of_analyst = control | (fleet | runtime if both else set())
                 assert reached(namespace, "analyst", there) - OPEN == of_analyst
+                of_serverapp = runtime | {"store"} | (fleet | control if both else set())
+                assert reached(namespace, f"deployment/{name}-serverapp", there) == of_serverapp
                 assert reached(elsewhere, "analyst", there) - OPEN == set()
 
 
@@ -79,6 +85,7 @@ def addresses(namespace: Namespace, elsewhere: Namespace, name: str) -> dict[str
     return {
         "fleet": f"{link}:9092",
         "control": f"{link}:9093",
+        "runtime": f"{link}:9091",
         "app": f"{address(namespace, f'{name}-supernode-south-0')}:9094",
         "node": f"{address(namespace, f'{name}-supernode-south-0')}:{HEALTH_PORT}",
         "store": f"{address(namespace, 'store')}:{PEER_PORT}",
