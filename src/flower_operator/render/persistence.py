@@ -17,7 +17,7 @@ GONE_SECONDS = 30
 GONE = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 # Flower 1.41 with TLS waits for long until idle clients have said goodbye. Meanwhile nobody gets
 # in, and runs are given up after a minute; its database bears to be left at any time.
-GRACE_SECONDS = 5
+GRACE_SECONDS = 2
 # So often it is asked whether it is ready: until that is known nobody gets in, and once its port is
 # closed nobody is to be sent there. One that just takes its time has as much of it as ever.
 READY_SECONDS = 1
