@@ -242,7 +242,7 @@ def test_the_superlink_makes_way_for_its_successor_soon_unless_told_otherwise() 
 
     kept = persistent()["superlink"]
     assert seconds({}) == 30
-    assert seconds(kept) == 5
+    assert seconds(kept) == 2
     told = {"podTemplate": {"spec": {"terminationGracePeriodSeconds": 60}}}
     assert seconds(kept | told) == 60
 
