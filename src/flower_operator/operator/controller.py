@@ -7,6 +7,7 @@ import secrets
 import signal
 import socket
 import time
+from asyncio.sslproto import SSLProtocol
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -36,6 +37,7 @@ from .server import health_server, metrics_server
 log = logging.getLogger(__name__)
 
 WORKERS = 16
+TLS_BUFFER = 32 * 1024
 # News of other clusters come in groups, of which the first need not be the one that led to the
 # others: a cluster can be selected before it is known to be there.
 GATHERING_SECONDS = 2 * CALM_SECONDS
@@ -216,6 +218,9 @@ async def _end(tasks: Iterable[asyncio.Task[Any]]) -> None:
 
 async def run(connection: Connection, options: Options) -> None:
     """The controller as a process: a signal ends it."""
+    # Each connection has a buffer of this size for as long as it lives: a quarter of a megabyte
+    # otherwise, of which answers fill a few percent.
+    SSLProtocol.max_size = TLS_BUFFER
     # Modules and models stay for good: not to be gone through whenever garbage is looked for.
     gc.collect()
     gc.freeze()
