@@ -10,6 +10,7 @@ from tests.local.machine import Document, federation
 from tests.node.training import App, forwarded, roots_of
 
 COMPLETED = "finished:completed"
+FAILED = "finished:failed"
 RUNNING = "running"
 
 
@@ -59,6 +60,8 @@ class Flight:
         def reached() -> bool:
             missing = [name for name, each in seen.items() if each != [status]]
             seen.update({name: self.statuses(name) for name in missing})
+            for name, each in seen.items():
+                assert status == FAILED or FAILED not in each, self._story(name)
             return all(each == [status] for each in seen.values())
 
         wait_for(reached, lambda: f"the runs are not {status}: {seen}", timeout, interval=1)
@@ -85,6 +88,19 @@ class Flight:
         # They may be pausing already, for who knows how long yet.
         wait_for(lambda: not pausing(), message, timeout=120)
         wait_for(pausing, message, timeout=120)
+
+    def _story(self, name: str) -> str:
+        """What those said who have to do with a run, and what happened to them."""
+        pods = [each["metadata"]["name"] for each in self.namespace.pods()]
+        own = [each for each in pods if each.startswith((f"{name}-superlink", f"{name}-serverapp"))]
+        told = [self.namespace.federation(name).get("status", {}).get("conditions")]
+        options = ["--all-containers", "--prefix", "--timestamps", "--tail", "80"]
+        for pod in own:
+            command = ["logs", "--namespace", self.namespace.name, pod, *options]
+            told.append(self.namespace.cluster.kubectl(*command).stdout)
+        events = ["get", "events", "--namespace", self.namespace.name, "--sort-by=.lastTimestamp"]
+        told.append(self.namespace.cluster.kubectl(*events).stdout)
+        return "\n\n".join(map(str, told))
 
     def _log(self, pod: str) -> str:
         command = ["logs", "--namespace", self.namespace.name, pod, "--container", "supernode"]

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
@@ -131,7 +131,9 @@ def test_a_superlink_with_a_database_may_have_runs_while_it_is_away(keeps: bool)
     assert found == [False, False, keeps, True]
     assert not may_have_runs(Connected(2, busy=False), back, outline)
     assert may_have_runs(Connected(why_not="nothing answers", busy=True), away, outline)
-    assert not may_have_runs(Connected(why_not="the operator runs outside"), back, outline)
+    silent = Connected(why_not="nothing answers")
+    assert [may_have_runs(silent, each, outline) for each in (away, back)] == [keeps, True]
+    assert not may_have_runs(replace(silent, given_up=True), back, outline)
 
 
 def test_a_certificate_from_elsewhere_is_looked_at_again_and_waits_for_runs() -> None:

@@ -48,8 +48,8 @@ class Connected:
 
     @property
     def untold(self) -> bool:
-        """Whether it is yet to say if a run is under way, where it is asked that."""
-        return self.busy is None and not self.why_not
+        """Whether it is yet to say if a run is under way: it was not asked, or has not answered."""
+        return self.busy is None and not self.given_up
 
 
 @dataclass(frozen=True)
