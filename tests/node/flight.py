@@ -57,9 +57,15 @@ class Flight:
         # One may be over before another has begun.
         seen: dict[str, list[str]] = {name: [] for name in self.apps}
 
+        def told(name: str) -> list[str]:
+            try:
+                return self.statuses(name)
+            except (AssertionError, KeyError, TimeoutError) as error:
+                return [f"the SuperLink does not say: {error!r}"]  # it may be restarting just now
+
         def reached() -> bool:
             missing = [name for name, each in seen.items() if each != [status]]
-            seen.update({name: self.statuses(name) for name in missing})
+            seen.update({name: told(name) for name in missing})
             for name, each in seen.items():
                 assert status == FAILED or FAILED not in each, self._story(name)
             return all(each == [status] for each in seen.values())
