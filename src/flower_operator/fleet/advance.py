@@ -5,9 +5,9 @@ The first few do, the others when these are done; where too many fail, nobody el
 
 from dataclasses import dataclass
 from datetime import datetime
-from math import ceil
 
 from ..api.types import Rollout
+from .rollout import allowed_failures, share_of
 
 
 @dataclass(frozen=True)
@@ -62,19 +62,13 @@ class Advance:
         return min(times) + self.rollout.deadline if times else None
 
     def stopped(self, now: datetime) -> bool:
-        return len(self.failed(now)) > _part(self.rollout.max_failures, len(self.sites))
+        return len(self.failed(now)) > allowed_failures(self.rollout, len(self.sites))
 
     def following(self, now: datetime) -> tuple[Site, ...]:
         """Who is next. Nobody waits for those that are lost: they are told last, all at once."""
         if self.stopped(now):
             return ()
-        most = max(_part(self.rollout.max_concurrency, len(self.sites)), 1)
+        most = max(share_of(self.rollout.max_concurrency, len(self.sites)), 1)
         room = max(most - len(self.working(now)), 0)
         there = [site for site in self.behind if not site.lost]
         return tuple(there[:room]) if there else self.behind
-
-
-def _part(share: int | str, whole: int) -> int:
-    """Rounded up, as Open Cluster Management does with the same fields."""
-    text = str(share)
-    return ceil(whole * int(text[:-1]) / 100) if text.endswith("%") else int(text)

@@ -49,11 +49,16 @@ def spread_of(
 
 
 def allowed_failures(rollout: Rollout, clusters: int) -> int:
-    """By the hub's reckoning: a share is rounded up, and more than there are clusters is none."""
-    given = rollout.max_failures
-    if isinstance(given, str):
-        given = math.ceil(float(given.removesuffix("%")) / 100 * clusters)
+    """By the hub's reckoning: more than there are clusters is none."""
+    given = share_of(rollout.max_failures, clusters)
     return given if given <= clusters else 0
+
+
+def share_of(share: int | str, whole: int) -> int:
+    """A number, or a percentage rounded up, as Open Cluster Management has it."""
+    if isinstance(share, str):
+        return math.ceil(whole * int(share.removesuffix("%")) / 100)
+    return share
 
 
 def _has(work: Work | None, newest: str) -> bool:
