@@ -47,7 +47,7 @@ test-local: setup ## real flwr releases
 	$(PYTEST) tests/local
 
 test-cluster: setup ## a real Kubernetes API server
-	$(PYTEST) --numprocesses 2 --dist loadfile tests/cluster
+	$(PYTEST) tests/cluster
 
 test-fleet: setup ## a real hub of Open Cluster Management, and clusters that join it
 	$(PYTEST) tests/fleet
