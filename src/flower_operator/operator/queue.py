@@ -9,7 +9,7 @@ Key = TypeVar("Key", bound=Hashable)
 FIRST_BACKOFF = 0.2
 LONGEST_BACKOFF = 60.0
 # What happens to the parts of something happens in bursts.
-NEWS_SECONDS = 1.0
+NEWS_SECONDS = 0.5
 
 
 class Queue(Generic[Key]):
