@@ -18,10 +18,17 @@ from flower_operator.trust.certificates import make_key_pair
 from tests.cluster.federations import Document, Namespace, wait_until
 from tests.cluster.test_operator_connected import controller
 from tests.cluster.test_operator_identity import Site
-from tests.fleet.federations import fleet_manifest, label, left_on, listed, placed, select
+from tests.fleet.federations import fleet_manifest, label, left_on, listed, select
 from tests.fleet.test_harness import user_of
 from tests.fleet.test_hostile import tell_as_south
-from tests.fleet.test_identity import RELEASE, agent, held, private_keys, supernodes
+from tests.fleet.test_identity import (
+    RELEASE,
+    agent,
+    apply_with_keys,
+    held,
+    private_keys,
+    supernodes,
+)
 from tests.harness.managed_cluster import MANAGED_CLUSTERS, ManagedCluster
 from tests.harness.open_cluster_management import Hub
 from tests.harness.operator_process import OperatorProcess
@@ -149,11 +156,7 @@ def test_a_cluster_that_is_not_accepted_any_more_is_out_at_once_and_not_believed
         with ProcessGroup() as group:
             site = Site(namespace, Stage(RELEASE, group, secure=True))
             with controller(fleet.plane, site.stage.control, fleet=True):
-                security = {"insecure": False, "supernodeAuth": {"enabled": True}}
-                pools = [placed(replicas=1)]
-                document = fleet_manifest("lab", version=RELEASE, pools=pools, **security)
-                namespace.apply(document)
-                namespace.wait_for_condition("lab", "Ready", "False", "Placing")
+                apply_with_keys(namespace)
                 with agent(group, north, namespace), agent(group, south, namespace):
                     site.start_superlink()
                     wait_until(

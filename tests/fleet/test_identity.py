@@ -53,6 +53,16 @@ def private_keys(cluster: ManagedCluster, namespace: Namespace) -> dict[str, str
     return {uid: text for uid, text in files.items() if uid != PUBLIC_FILE}
 
 
+def apply_with_keys(namespace: Namespace) -> Document:
+    """A Federation whose SuperNodes, one on each cluster, have keys; nobody has any yet."""
+    security = {"insecure": False, "supernodeAuth": {"enabled": True}}
+    pools = [placed(replicas=1)]
+    document = fleet_manifest("lab", version=RELEASE, pools=pools, **security)
+    namespace.apply(document)
+    namespace.wait_for_condition("lab", "Ready", "False", "Placing")
+    return document
+
+
 @contextmanager
 def agent(group: ProcessGroup, cluster: ManagedCluster, namespace: Namespace) -> Iterator[None]:
     """What kwok's pod of the addon would run, with the rights that the addon gives it."""
@@ -86,15 +96,7 @@ def test_keys_are_made_where_they_are_used_and_never_leave(
         with ProcessGroup() as group:
             site = Site(namespace, Stage(RELEASE, group, secure=True))
             with controller(fleet.plane, site.stage.control, fleet=True):
-                document = fleet_manifest(
-                    "lab",
-                    version=RELEASE,
-                    insecure=False,
-                    supernodeAuth={"enabled": True},
-                    pools=[placed(replicas=1)],
-                )
-                namespace.apply(document)
-                namespace.wait_for_condition("lab", "Ready", "False", "Placing")
+                apply_with_keys(namespace)
                 with agent(group, north, namespace), agent(group, south, namespace):
                     wait_until(lambda: bool(private_keys(north, namespace)), "no key on north")
                     assert held(north, namespace)

@@ -12,8 +12,8 @@ from flower_operator.flower.control import Run
 from tests.cluster.federations import Namespace, condition, wait_until
 from tests.cluster.test_operator_connected import controller
 from tests.cluster.test_operator_identity import Site
-from tests.fleet.federations import fleet_manifest, label, placed, select
-from tests.fleet.test_identity import RELEASE, agent, held, private_keys
+from tests.fleet.federations import label, select
+from tests.fleet.test_identity import RELEASE, agent, apply_with_keys, held, private_keys
 from tests.harness.open_cluster_management import Hub
 from tests.harness.operator_process import OperatorProcess
 from tests.harness.processes import ProcessGroup
@@ -49,15 +49,7 @@ def test_old_keys_are_replaced_when_the_run_has_ended(
         with ProcessGroup() as group:
             site = Site(namespace, Stage(RELEASE, group, secure=True))
             with controller(fleet.plane, site.stage.control, fleet=True):
-                document = fleet_manifest(
-                    "lab",
-                    version=RELEASE,
-                    insecure=False,
-                    supernodeAuth={"enabled": True},
-                    pools=[placed(replicas=1)],
-                )
-                namespace.apply(document)
-                namespace.wait_for_condition("lab", "Ready", "False", "Placing")
+                document = apply_with_keys(namespace)
                 site.start_superlink()
                 with agent(group, north, namespace):
                     began = time.monotonic()

@@ -40,8 +40,8 @@ class Queue(Generic[Key]):
         if key in self._working:
             self._news.add(key)
             return
-        left = self._left.get(key)
-        seconds = NEWS_SECONDS - (asyncio.get_running_loop().time() - left) if left else 0.0
+        left = self._left.get(key, -NEWS_SECONDS)
+        seconds = left + NEWS_SECONDS - asyncio.get_running_loop().time()
         if seconds > 0:
             self.add_after(key, seconds)
         else:

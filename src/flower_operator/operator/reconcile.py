@@ -107,7 +107,7 @@ class Reconciler:
         upgrade = self._decide_upgrade(key, federation, desired.outline, desired.identities, look)
         if upgrade.fault:
             await self._refuse(federation, [upgrade.fault])
-            return None
+            return trusted.recheck if trusted else None  # what runs needs its certificates
         facts = replace(self._facts_of(key), namespace=key[0])
         children = Children(self._client, self._caches, federation, bodies, attempts, facts)
         outcome = await children.care(desired, upgrade.held)
