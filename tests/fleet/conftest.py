@@ -7,6 +7,7 @@ import pytest
 
 from tests.cluster.conftest import install_crd, install_roles
 from tests.cluster.federations import Namespace
+from tests.cluster.test_operator_skupper import DEFINITIONS
 from tests.fleet.federations import SHARED, fleet_namespace
 from tests.harness.control_plane import ControlPlane
 from tests.harness.open_cluster_management import Hub
@@ -21,7 +22,16 @@ def fleet() -> Iterator[Hub]:
     with ControlPlane(controllers=True, nodes=1) as plane, Hub(plane) as hub:
         with ThreadPoolExecutor() as pool:
             list(pool.map(hub.managed_cluster, CLUSTERS, CLUSTERS.values()))
+            list(
+                pool.map(install_skupper, [plane, *(each.plane for each in hub.clusters.values())])
+            )
         yield hub
+
+
+def install_skupper(plane: ControlPlane) -> None:
+    """Its kinds, before an operator looks whether they are there. Nothing acts on them."""
+    plane.kubectl("apply", "-f", str(DEFINITIONS))
+    plane.kubectl("wait", "--for=condition=established", "-f", str(DEFINITIONS))
 
 
 @pytest.fixture(scope="session")

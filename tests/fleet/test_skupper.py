@@ -3,19 +3,13 @@
 Skupper itself is not there: its kinds are, and the test tells what its controller would."""
 
 import re
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-
-import pytest
 
 from scripts.manifests import ROOT
 from tests.cluster.federations import Namespace, wait_until
-from tests.cluster.test_operator_connected import controller
-from tests.cluster.test_operator_skupper import DEFINITIONS, GRANTED, OVER, grant_uid, tell
+from tests.cluster.test_operator_skupper import GRANTED, OVER, grant_uid, tell
 from tests.fleet.federations import fleet_manifest, label, placed, select
 from tests.fleet.test_membership import clusters_of
 from tests.harness.open_cluster_management import Hub
-from tests.harness.operator_process import OperatorProcess
 
 # As docs/how-to-fleet.md has it: what agents may do with Skupper's kinds is up to each cluster.
 PAGE = (ROOT / "docs/how-to-fleet.md").read_text()
@@ -24,31 +18,17 @@ BLOCKS = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 TOKEN = "/apis/skupper.io/v2alpha1/namespaces/{}/accesstokens/lab"
 
 
-@pytest.fixture
-def skupper(fleet: Hub, operator: OperatorProcess) -> Iterator[None]:
-    """Its kinds on all clusters, and an operator that was started after they came."""
-    planes = [fleet.plane, *(each.plane for each in fleet.clusters.values())]
-    with ThreadPoolExecutor() as pool:
-        list(pool.map(lambda each: each.kubectl("apply", "-f", str(DEFINITIONS)), planes))
-        list(pool.map(lambda each: each.kubectl("apply", "-f", "-", input=RIGHTS), planes[1:]))
-        operator.stop()
-        with controller(fleet.plane, "nowhere", fleet=True):
-            yield
-        operator.restart()
-        list(pool.map(lambda each: each.kubectl("delete", "-f", str(DEFINITIONS)), planes))
-        list(pool.map(lambda each: each.kubectl("delete", "-f", "-", input=RIGHTS), planes[1:]))
-
-
 def code_of(fleet: Hub, namespace: Namespace, cluster: str) -> str | None:
     path = TOKEN.format(namespace.name)
     status, answer = fleet.clusters[cluster].plane.request("GET", path)
     return answer["spec"]["code"] if status == 200 else None
 
 
-@pytest.mark.usefixtures("skupper")
 def test_who_joins_when_the_grant_is_over_links_by_the_next_one(
     fleet: Hub, namespace: Namespace
 ) -> None:
+    for each in fleet.clusters.values():
+        each.plane.kubectl("apply", "-f", "-", input=RIGHTS)
     label(fleet, "north", linked="yes")
     select(namespace, linked="yes")
     try:
