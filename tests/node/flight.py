@@ -5,6 +5,7 @@ from pathlib import Path
 
 from flower_operator.flower.releases import Release
 from tests.cluster.federations import Namespace
+from tests.harness.processes import ServerExitedError
 from tests.harness.waiting import wait_for
 from tests.local.machine import Document, federation
 from tests.node.training import App, forwarded, roots_of
@@ -60,7 +61,7 @@ class Flight:
         def told(name: str) -> list[str]:
             try:
                 return self.statuses(name)
-            except (AssertionError, KeyError, TimeoutError) as error:
+            except (AssertionError, KeyError, ServerExitedError, TimeoutError) as error:
                 return [f"the SuperLink does not say: {error!r}"]  # it may be restarting just now
 
         def reached() -> bool:
