@@ -8,7 +8,7 @@ import signal
 import socket
 import time
 from asyncio.sslproto import SSLProtocol
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -202,8 +202,9 @@ class Controller:
         extra = {"federation": "/".join(key), "error": message, "again_after": round(seconds, 1)}
         log.warning("not reconciled", extra=extra, exc_info=error)
 
-    def _statuses(self) -> list[FederationStatus]:
-        return [read_status(each) for each in self._caches.federations.values()]
+    def _statuses(self) -> Iterator[FederationStatus]:
+        """One at a time: of thousands each is small, and all are not."""
+        return map(read_status, self._caches.federations.values())
 
 
 def _now() -> datetime:

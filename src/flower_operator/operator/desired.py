@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from sys import intern
 from typing import Any
 
 import msgspec
@@ -131,7 +132,8 @@ def _wanted(child: Mapping[str, Any]) -> Wanted:
         kind=kind,
         name=metadata["name"],
         digest=digest(child),
-        labels=metadata["labels"],
+        # Objects in the cache have the same texts.
+        labels={intern(key): intern(value) for key, value in metadata["labels"].items()},
         annotations=metadata.get("annotations", {}),
         content=None if kind in COUNTED else _content(child),
     )

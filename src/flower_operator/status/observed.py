@@ -1,6 +1,7 @@
 """What the operator looks at: of each object only the fields that a decision reads."""
 
 from datetime import datetime
+from sys import intern
 
 import msgspec
 
@@ -18,10 +19,13 @@ MOUNT_SECONDS = 150.0
 TASKS = {SERVERAPP, CLIENTAPP}
 
 
-class OwnerReference(Struct, rename="camel", frozen=True):
+class OwnerReference(Struct, rename="camel"):
     uid: str
     name: str
     controller: bool = False
+
+    def __post_init__(self) -> None:
+        self.uid, self.name = intern(self.uid), intern(self.name)
 
 
 class Metadata(Struct, rename="camel"):
@@ -35,6 +39,12 @@ class Metadata(Struct, rename="camel"):
     annotations: dict[str, str] = msgspec.field(default_factory=dict)
     owner_references: tuple[OwnerReference, ...] = ()
     finalizers: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        # The same on all objects of a Federation, or even on all that there are.
+        self.name, self.namespace = intern(self.name), intern(self.namespace)
+        self.uid = intern(self.uid)
+        self.labels = {intern(key): intern(value) for key, value in self.labels.items()}
 
     @property
     def owner(self) -> OwnerReference | None:

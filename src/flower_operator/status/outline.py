@@ -1,6 +1,6 @@
 """What a status needs to know of a Federation's plan, small enough to keep for each."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 
 from ..api.rules import pool_name, serverapp_name, superlink_name
@@ -14,6 +14,8 @@ from ..render.secrets import name_notices, superexec_secret, supernode_certifica
 from ..render.serverapp import is_apart, is_relayed, is_remote, serverapp_notices
 from ..render.superlink import control_address
 from ..trust.names import server_names, service_name, supernode_names
+
+ROLLOUT = Rollout()
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,7 @@ class PoolOutline:
     """In the manifest."""
     size: int = 0
     """SuperNodes with a number, also while it is suspended."""
-    rollout: Rollout = field(default_factory=Rollout)
+    rollout: Rollout = ROLLOUT
     """How what is new reaches its clusters, where it has a placement."""
 
 
@@ -111,7 +113,7 @@ def outline_of(federation: Federation, plan: Plan, facts: Facts) -> Outline:
             placement=pool.placement.name if pool.placement else "",
             position=position,
             size=pool.replicas or 0,
-            rollout=pool.placement.rollout if pool.placement else Rollout(),
+            rollout=pool.placement.rollout if pool.placement else ROLLOUT,
         )
         for position, (pool, releases) in enumerate(
             zip(spec.supernodes.pools, plan.releases.pools, strict=True)
