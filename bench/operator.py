@@ -74,7 +74,8 @@ class Seen(msgspec.Struct):
     @property
     def federation_ready(self) -> bool:
         conditions = {each.type: each.status for each in self.status.conditions or ()}
-        return conditions.get("Ready") == "True"
+        current = self.status.observed_generation == self.metadata.generation
+        return current and conditions.get("Ready") == "True"
 
     @property
     def workload_ready(self) -> bool:
@@ -172,8 +173,10 @@ async def _operator(cluster: ControlPlane, count: int, floor: float, floor_cpu: 
                 flush=True,
             )
             rest_writes, rest_cpu = await _rest(cluster, operator)
-            edits = [await _edit(client, number) for number in _some(count)]
-            await _until(all_ready)
+            edits = []
+            for number in _some(count):  # one at a time: the next when this one has rolled out
+                edits.append(await _edit(client, number))
+                await _until(all_ready)
         with OperatorProcess(cluster.kubeconfig) as operator:
             operator.wait_until_leading()
             restart = time.monotonic() - operator.started
