@@ -18,8 +18,9 @@ from flower_operator.fleet.keys import read_record
 from flower_operator.fleet.membership import Membership
 from flower_operator.fleet.observed import Addon, Cluster, Object, ObjectForm, Work, object_of
 from flower_operator.fleet.partitions import Partitions, read, write
-from flower_operator.fleet.placing import Order, Outcome, PlacedPool, Placing, Survey
+from flower_operator.fleet.placing import Order, Outcome, Placing
 from flower_operator.fleet.resources import OWN
+from flower_operator.fleet.survey import PlacedPool, Survey, Surveyor
 from flower_operator.kube.client import Client
 from flower_operator.kube.errors import ApiError
 from flower_operator.kube.resources import Resource
@@ -219,9 +220,9 @@ def test_who_has_lost_nothing_yet_keeps_its_keys() -> None:
 def test_what_a_lost_cluster_last_told_is_not_waited_for_and_its_number_is_known() -> None:
     server = Server()
     server.clusters = {"paris": Cluster("paris", True, ""), "rome": Cluster("rome", False, "")}
-    placing = placing_of(server)
-    assert [each.metadata.namespace for each in placing.workloads(KEY, [POOL])] == ["paris"]
-    assert placing.recorded(KEY, [POOL]) == {("edge", "paris"): (9,), ("edge", "rome"): (8,)}
+    surveyor = Surveyor(cast("Hub", server), lambda: NOW)
+    assert [each.metadata.namespace for each in surveyor.workloads(KEY, [POOL])] == ["paris"]
+    assert surveyor.recorded(KEY, [POOL]) == {("edge", "paris"): (9,), ("edge", "rome"): (8,)}
 
 
 def leave(server: Server) -> bool:

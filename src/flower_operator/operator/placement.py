@@ -1,6 +1,6 @@
 """Federations with pools on other clusters: what of them is the hub's."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -22,9 +22,10 @@ from ..fleet.keys import (
     write_record,
 )
 from ..fleet.partitions import Holder, Partitions, allocate, read, total, write
-from ..fleet.placing import Order, Outcome, PlacedPool, Placing, Survey
+from ..fleet.placing import Order, Outcome, Placing
 from ..fleet.resources import CLUSTER_GROUP
 from ..fleet.route import linked_route, route_of
+from ..fleet.survey import PlacedPool, Survey, Surveyor
 from ..kube.client import Client
 from ..render import Facts
 from ..render.agent import ROUND_VARIABLE, admitted_files
@@ -83,6 +84,7 @@ class Placements:
         self._client = client
         self._caches = caches
         self._clock = clock
+        self._surveyor = Surveyor(hub, clock) if hub else None
         self._placing = Placing(client, hub, clock) if hub else None
         self._ledger = Ledger(client, "partitions", read, write)
         self._keys = Ledger(client, "fleet-keys", read_record, write_record)
@@ -92,13 +94,13 @@ class Placements:
     ) -> Look | None:
         """Numbers and keys are written down here, before anyone hears of them. Raises
         TrustFault."""
-        if not outline.placed or self._placing is None:
+        if not outline.placed or self._surveyor is None:
             return None
         await self._hold(federation)
         pools = _pools(outline)
-        survey = self._placing.survey(key, pools)
+        survey = self._surveyor.survey(key, pools)
         written = await self._ledger.read(federation)
-        held = self._placing.recorded(key, pools) if written is None else written
+        held = self._surveyor.recorded(key, pools) if written is None else written
         wanted = {(pool.name, ""): pool.size for pool in outline.pools}
         wanted |= survey.holders(pools, held)
         partitions = allocate(held, wanted)
@@ -111,29 +113,28 @@ class Placements:
         look = Look(survey, partitions, numbers, recheck=survey.recheck)
         if not outline.authenticated:
             return look
-        return await self._look_at_keys(key, federation, outline, connected, look)
+        reports = self._surveyor.reports(key, pools)
+        return await self._look_at_keys(federation, outline, connected, reports, look)
 
     def advances(self, key: Key, outline: Outline, look: Look | None) -> list[Advance]:
-        if look is None or self._placing is None:
+        if look is None or self._surveyor is None:
             return []
-        return self._placing.advances(key, _pools(outline), look.survey)
+        return self._surveyor.advances(key, _pools(outline), look.survey)
 
     def workloads(self, key: Key, outline: Outline) -> list[Workload]:
         """Of other clusters: what trusts the SuperLink there."""
-        return self._placing.workloads(key, _pools(outline)) if self._placing else []
+        return self._surveyor.workloads(key, _pools(outline)) if self._surveyor else []
 
     async def _look_at_keys(
         self,
-        key: Key,
         federation: Federation,
         outline: Outline,
         connected: Connected,
+        reports: Mapping[Holder, list[str]],
         look: Look,
     ) -> Look:
-        assert self._placing
         now, enrolment = self._clock(), connected.enrolment
         record = await self._keys.read(federation) or Record()
-        reports = self._placing.reports(key, _pools(outline))
         enrolled = enrol(record, look.survey.keyholders, reports, enrolment, now)
         busy = bool(connected.busy) if enrolment else None
         renewal = renew(enrolled, reports, now, busy=busy, max_wait=outline.max_wait)
@@ -164,7 +165,7 @@ class Placements:
         if not outline.placed:
             await self._let_go(key, federation)
             return [], Outcome()
-        if self._placing is None or look is None or outline.exposure is None:
+        if not self._placing or not self._surveyor or look is None or outline.exposure is None:
             missing = ("NoClusterManagement", NOT_THERE)
             return [Placed(pool, waiting=missing) for pool in outline.placed], Outcome()
         route = self._route(key, outline, outline.exposure)
@@ -187,13 +188,13 @@ class Placements:
         ]
         placed = []
         for pool, known in zip(outline.placed, pools, strict=True):
-            clusters = self._placing.statuses(
+            clusters = self._surveyor.statuses(
                 key, known, look.survey, look.partitions, look.connected
             )
             waiting = None if clusters else _nowhere(known, look.survey)
             if locked and any(each.addon == "Placing" for each in clusters):
                 waiting = NO_GRANT
-            apps = self._placing.spread(key, known, look.survey, self._clock())
+            apps = self._surveyor.spread(key, known, look.survey)
             told = apps.missing, apps.fault, apps.recheck
             placed.append(Placed(pool, tuple(clusters), waiting, *told))
         return placed, outcome
@@ -220,6 +221,8 @@ class Placements:
     async def _let_go(self, key: Key, federation: Federation) -> bool:
         if FINALIZER not in federation.metadata.finalizers:
             return True
+        if self._surveyor:
+            self._surveyor.forget(key)
         if self._placing and not await self._placing.leave(key):
             return False
         rest = [each for each in federation.metadata.finalizers if each != FINALIZER]
