@@ -1,7 +1,5 @@
 """Certificates for addresses that appear, and certificates from elsewhere, on a real API server."""
 
-from collections.abc import Iterator
-
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.hashes import SHA256
@@ -11,32 +9,9 @@ from flower_operator.trust.layout import encode_secret
 from tests.cluster.federations import APPLY, Document, Namespace, condition, wait_until
 from tests.cluster.test_operator_trust import bundle, files, reconciles, secure, stored
 from tests.harness.certificates import issued_certificate
-from tests.harness.control_plane import ControlPlane
 from tests.harness.operator_process import OperatorProcess
-from tests.harness.waiting import wait_for
 
 pytestmark = pytest.mark.usefixtures("operator")
-
-# cert-manager's, reduced to what is asked of it here; the test plays its controller.
-CERTIFICATES = """
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: certificates.cert-manager.io}
-spec:
-  group: cert-manager.io
-  names: {kind: Certificate, plural: certificates}
-  scope: Namespaced
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    schema:
-      openAPIV3Schema:
-        type: object
-        properties:
-          spec: {type: object, x-kubernetes-preserve-unknown-fields: true}
-          status: {type: object, x-kubernetes-preserve-unknown-fields: true}
-"""
 
 
 def names(namespace: Namespace) -> set[str]:
@@ -147,70 +122,10 @@ def test_a_certificate_of_ones_own(namespace: Namespace) -> None:
     assert bundle(namespace) != second["ca.crt"]
 
 
-@pytest.fixture
-def cert_manager(cluster: ControlPlane) -> Iterator[None]:
-    """Only what it is asked with; see CERTIFICATES."""
-    cluster.kubectl("apply", "-f", "-", input=CERTIFICATES)
-    path = "/apis/cert-manager.io/v1/certificates"
-    wait_for(lambda: cluster.request("GET", path)[0] == 200, "the CRD is not served", timeout=30)
-    yield
-    cluster.kubectl("delete", "crd", "certificates.cert-manager.io")
-
-
-ISSUED = secure(tls={"issuerRef": {"name": "house-ca", "kind": "ClusterIssuer"}})
-
-
 def test_without_cert_manager_it_is_told_what_is_missing(namespace: Namespace) -> None:
-    namespace.apply(ISSUED)
+    namespace.apply(secure(tls={"issuerRef": {"name": "house-ca"}}))
     told = namespace.wait_for_condition("lab", "Degraded", "True", "CertManagerMissing")
     assert "no Certificates of cert-manager.io/v1" in condition(told, "Ready")["message"]
-
-
-@pytest.mark.usefixtures("cert_manager")
-def test_cert_manager_is_not_led_to_a_strangers_secret(namespace: Namespace) -> None:
-    put(namespace, "lab-superlink-tls", {"tls.key": "mine"})
-    namespace.apply(ISSUED)
-    namespace.wait_for_condition("lab", "Degraded", "True", "NameTaken")
-    assert certificate(namespace) is None
-
-
-@pytest.mark.usefixtures("cert_manager")
-def test_a_certificate_by_cert_manager(namespace: Namespace) -> None:
-    namespace.apply(ISSUED)
-    told = namespace.wait_for_condition("lab", "Degraded", "True", "CertificatePending")
-    assert "Secret lab-superlink-tls" in condition(told, "Ready")["message"]
-    asked = certificate(namespace)
-    assert asked
-    spec = asked["spec"]
-    assert spec["issuerRef"] == {
-        "name": "house-ca",
-        "kind": "ClusterIssuer",
-        "group": "cert-manager.io",
-    }
-    assert (spec["privateKey"]["algorithm"], spec["privateKey"]["size"]) == ("ECDSA", 256)
-    assert f"lab-superlink.{namespace.name}.svc" in spec["dnsNames"]
-    assert "127.0.0.1" in spec["ipAddresses"]
-    assert [each["kind"] for each in asked["metadata"]["ownerReferences"]] == ["Federation"]
-
-    for content in (issued(namespace), issued(namespace)):
-        issue(namespace, content)
-        wait_until_served(namespace, content)
-    secret = stored(namespace, "secrets", "lab-superlink-tls")
-    assert secret
-    owners = [each["kind"] for each in secret["metadata"]["ownerReferences"]]
-    assert owners == ["Federation"], "it goes with the Federation"
-    assert stored(namespace, "secrets", "lab-ca-key") is None
-
-    namespace.apply(secure())
-    wait_until(lambda: certificate(namespace) is None, "it is still asked for")
-    wait_until(
-        lambda: (
-            (found := stored(namespace, "secrets", "lab-superlink-tls")) is not None
-            and "record.json" in found["data"]
-        ),
-        "no certificate of its own is made",
-    )
-    namespace.wait_until_ready("lab")
 
 
 def wait_until_served(namespace: Namespace, content: dict[str, str]) -> None:
@@ -221,23 +136,3 @@ def wait_until_served(namespace: Namespace, content: dict[str, str]) -> None:
     wait_until(served, "it is not served")
     wait_until(lambda: bundle(namespace) == content["ca.crt"], "not its CA alone is trusted")
     namespace.wait_until_ready("lab")
-
-
-def certificate(namespace: Namespace) -> Document | None:
-    path = f"/apis/cert-manager.io/v1/namespaces/{namespace.name}/certificates/lab-superlink-tls"
-    status, answer = namespace.cluster.request("GET", path)
-    return answer if status == 200 else None
-
-
-def issue(namespace: Namespace, content: dict[str, str]) -> None:
-    """As cert-manager's controller does what a Certificate asks for."""
-    asked = certificate(namespace)
-    assert asked
-    name = asked["metadata"]["name"]
-    put(
-        namespace,
-        asked["spec"]["secretName"],
-        content,
-        labels=asked["spec"]["secretTemplate"]["labels"],
-        annotations={"cert-manager.io/certificate-name": name},
-    )

@@ -48,6 +48,7 @@ class _GoModule:
         return hashlib.sha256(content).hexdigest()[:16]
 
 
+_CERT_MANAGER = _GoModule(_MODULES_FOLDER / "certmanager")
 _COREDNS = _GoModule(_MODULES_FOLDER / "coredns")
 _ETCD = _GoModule(_MODULES_FOLDER / "etcd")
 _HELM = _GoModule(_MODULES_FOLDER / "helm")
@@ -55,9 +56,9 @@ _KUBERNETES = _GoModule(_MODULES_FOLDER / "kubernetes")
 _KWOK = _GoModule(_MODULES_FOLDER / "kwok")
 _NODE = _GoModule(_MODULES_FOLDER / "node")
 _OCM = _GoModule(_MODULES_FOLDER / "ocm")
-_POLICIES = _GoModule(_MODULES_FOLDER / "policies")
 
 _PROGRAMS = {
+    "cert-manager": (_CERT_MANAGER, "."),
     "coredns": (_COREDNS, "."),
     "etcd": (_ETCD, "go.etcd.io/etcd/server/v3"),
     "helm": (_HELM, "helm.sh/helm/v4/cmd/helm"),
@@ -87,14 +88,15 @@ def binary(name: str) -> Path:
     return built
 
 
-def source_folder(module: str) -> Path:
-    """Return where the source of a Go module is that gomodules/policies names."""
-    go = _go_command(_POLICIES.requirement("go"))
-    version = _POLICIES.requirement(f"require {module}")
+def source_folder(module: str, named_by: str = "policies") -> Path:
+    """Return where the source of a Go module is that a folder of gomodules names."""
+    own = _GoModule(_MODULES_FOLDER / named_by)
+    go = _go_command(own.requirement("go"))
+    version = own.requirement(f"require {module}")
     answer = _run(
         [go, "mod", "download", "-json", f"{module}@v{version}"],
         f"could not download {module}; it comes from GOPROXY: check that it is reachable",
-        folder=_POLICIES.folder,
+        folder=own.folder,
     )
     return Path(json.loads(answer)["Dir"])
 
