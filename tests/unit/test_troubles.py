@@ -20,8 +20,9 @@ PULL = (
 )
 
 
-def troubles(status: Document) -> list[Trouble]:
-    return list(troubles_of(msgspec.json.decode(msgspec.json.encode(status), type=PodStatus)))
+def troubles(status: Document, node: str = "") -> list[Trouble]:
+    form = msgspec.json.decode(msgspec.json.encode(status), type=PodStatus)
+    return list(troubles_of(form, node))
 
 
 def container(state: Document, last: Document | None = None, restarts: int = 0) -> Document:
@@ -187,6 +188,17 @@ def test_a_pod_without_a_node_says_what_the_scheduler_said() -> None:
     }
     status = {"phase": "Pending", "conditions": [condition]}
     assert troubles(status) == [Trouble("Unschedulable", message)]
+
+
+def test_a_pod_with_a_node_was_scheduled_whatever_the_scheduler_says() -> None:
+    """It asks again where the API server ends in the middle of an answer, and is refused then."""
+    condition = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "SchedulerError",
+        "message": "pod a is already assigned to node b",
+    }
+    assert troubles({"phase": "Running", "conditions": [condition]}, node="b") == []
 
 
 def test_an_evicted_pod_says_why() -> None:

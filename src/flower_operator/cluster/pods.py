@@ -31,6 +31,7 @@ class _Container(Struct):
 
 
 class _Spec(Struct, rename="camel"):
+    node_name: str = ""
     containers: tuple[_Container, ...] = ()
     init_containers: tuple[_Container, ...] = ()
 
@@ -92,7 +93,7 @@ class Pod(Struct):
     def troubles(self, now: float) -> Iterator[Trouble]:
         """What is wrong with it at this time."""
         if not self.leaving:
-            for trouble in troubles_of(self.status):
+            for trouble in troubles_of(self.status, self.spec.node_name):
                 if trouble.until is None or trouble.until > now:
                     yield trouble
 

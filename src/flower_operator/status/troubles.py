@@ -90,12 +90,15 @@ class PodStatus(Struct, rename="camel"):
         return any(each.has_run for each in self.container_statuses or ())
 
 
-def troubles_of(pod: PodStatus) -> Iterator[Trouble]:
-    """What keeps a pod from its work, or kept it from it a while ago."""
+def troubles_of(pod: PodStatus, node: str) -> Iterator[Trouble]:
+    """What keeps a pod from its work, or kept it from it a while ago; `node`: where it is, if
+    anywhere yet."""
     if pod.phase == "Failed" and pod.reason:  # the node put it out
         yield Trouble(pod.reason, pod.message or "the pod was ended by its node")
     for condition in pod.conditions or ():
-        if condition.type == "PodScheduled" and condition.status == "False":
+        # A scheduler that had no answer tries again, and may be told of its own success as of a
+        # failure: whoever has a node was scheduled.
+        if condition.type == "PodScheduled" and condition.status == "False" and not node:
             yield Trouble("Unschedulable", condition.message or condition.reason)
     for init in pod.init_container_statuses or ():
         ended = init.state.terminated
