@@ -88,6 +88,25 @@ def test_it_is_not_led_to_a_strangers_secret(namespace: Namespace) -> None:
     assert certificate(namespace) is None
 
 
+def test_it_is_asked_for_what_flower_needs_on_behalf_of_the_federation(
+    namespace: Namespace,
+) -> None:
+    namespace.apply(secure(tls={"issuerRef": {"name": "house-ca", "kind": "ClusterIssuer"}}))
+    namespace.wait_for_condition("lab", "Degraded", "True", "CertificatePending")
+    asked = certificate(namespace)
+    assert asked
+    spec = asked["spec"]
+    assert spec["issuerRef"] == {
+        "name": "house-ca",
+        "kind": "ClusterIssuer",
+        "group": "cert-manager.io",
+    }
+    assert (spec["privateKey"]["algorithm"], spec["privateKey"]["size"]) == ("ECDSA", 256)
+    assert f"lab-superlink.{namespace.name}.svc" in spec["dnsNames"]
+    assert "127.0.0.1" in spec["ipAddresses"]
+    assert [each["kind"] for each in asked["metadata"]["ownerReferences"]] == ["Federation"]
+
+
 def test_what_it_issues_is_served_and_so_is_what_it_issues_next(namespace: Namespace) -> None:
     namespace.apply(ISSUED)
     told = namespace.wait_for_condition("lab", "Degraded", "True", "CertificatePending")
@@ -112,6 +131,10 @@ def test_what_it_issues_is_served_and_so_is_what_it_issues_next(namespace: Names
     )
     wait_until_served(namespace, served(namespace))
 
+    secret = stored(namespace, "secrets", "lab-superlink-tls")
+    assert secret
+    owners = [each["kind"] for each in secret["metadata"]["ownerReferences"]]
+    assert owners == ["Federation"], "it goes with the Federation"
     namespace.delete("lab")
     wait_until(
         lambda: (

@@ -25,13 +25,8 @@ class CertManager:
         self._group = ProcessGroup()
         self._group.__enter__()
         environment = ["env", f"KUBECONFIG={self._plane.kubeconfig}"]
-        self._server = self._group.start(
-            "cert-manager", [*environment, str(binary("cert-manager"))]
-        )
+        self._group.start("cert-manager", [*environment, str(binary("cert-manager"))])
         return self
 
     def __exit__(self, *_: object) -> None:
         self._group.__exit__()
-
-    def log_tail(self) -> str:
-        return self._server.log_tail()

@@ -493,8 +493,8 @@ def pod_of(form: PodForm) -> Pod | None:
     task, keyed = labels.component in TASKS, bool(metadata.annotations.keys)
     gates = tuple(gate.name for gate in form.spec.scheduling_gates)
     # A pod that we hold back cannot be scheduled, and that is all that is wrong with it.
-    held = task or GATE in gates
-    troubles = () if held else tuple(troubles_of(form.status, form.spec.node_name))
+    excused = task or GATE in gates
+    troubles = () if excused else tuple(troubles_of(form.status, form.spec.node_name))
     if not troubles and not task and not keyed:
         return None
     return Pod(
