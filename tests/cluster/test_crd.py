@@ -11,7 +11,9 @@ from flower_operator.operator.desired import CHILDREN
 from flower_operator.render import Facts, render
 from scripts.kubernetes_schema import TARGET, collect, dumps
 from scripts.manifests import CRD, EXAMPLES
+from tests.cluster.conftest import serves_federations
 from tests.harness.control_plane import ControlPlane
+from tests.harness.waiting import wait_for
 from tests.unit.federations import document
 
 STRICT = "fieldValidation=Strict&dryRun=All"
@@ -312,3 +314,36 @@ def test_kubectl_prints_the_documented_columns(control_plane: ControlPlane) -> N
     ).stdout.splitlines()
     assert heading.split() == ["NAME", "MODE", "ISOLATION", "SUPERNODES", "READY", "AGE"]
     assert row.split()[:3] == ["federation-statefulset-process", "StatefulSet", "process"]
+
+
+def test_a_federation_older_than_a_rule_keeps_its_status() -> None:
+    """It breaks the rule, but a status is news of what runs, and has to be told."""
+    lax = yaml.safe_load(CRD.read_text())
+    drop_rules(lax["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
+    old = document(mode="DaemonSet")
+    set_replicas(old)
+    with ControlPlane() as server:
+        server.kubectl("apply", "-f", "-", input=yaml.safe_dump(lax))
+        wait_for(lambda: serves_federations(server), "the CRD is not served", timeout=30)
+        status, answer = server.request("POST", FEDERATIONS, old)
+        assert status == 201, answer
+        server.kubectl("apply", "-f", str(CRD))
+        refused = f"{FEDERATIONS}?{STRICT}"
+        other = {**old, "metadata": {**old["metadata"], "name": "other"}}
+        wait_for(
+            lambda: server.request("POST", refused, other)[0] == 422,
+            "the rules are not in force",
+            timeout=30,
+        )
+        path = f"{FEDERATIONS}/{old['metadata']['name']}"
+        told = server.request("PATCH", f"{path}/status", {"status": {"supernodes": "1/2"}})
+        assert told[0] == 200, told
+        assert told[1]["status"]["supernodes"] == "1/2"
+
+
+def drop_rules(schema: Document) -> None:
+    schema.pop("x-kubernetes-validations", None)
+    for child in schema.get("properties", {}).values():
+        drop_rules(child)
+    if isinstance(schema.get("items"), dict):
+        drop_rules(schema["items"])

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from .rules import ITEM, RULES
 from .types import GROUP, KIND, VERSION, Federation
 
 Schema = dict[str, Any]
@@ -51,6 +52,12 @@ def federation_schema() -> Schema:
         "metadata": {"type": "object"},
     }
     schema["required"] = ["spec"]
+    for rule in RULES:
+        node = schema
+        for step in rule.where:
+            node = node["items"] if step == ITEM else node["properties"][step]
+        stated = {"rule": rule.cel, "message": rule.message}
+        node.setdefault("x-kubernetes-validations", []).append(stated)
     return schema
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .types import Federation, Pool
@@ -22,24 +22,31 @@ POOLS: Path = ("spec", "supernodes", "pools")
 LONGEST_NAME = 63
 LONGEST_STATEFUL_NAME = 52
 
-EXTERNAL = "has(self.spec.superlink.external)"
+ITEM = "[]"
+ROOT: tuple[str, ...] = ()
+SPEC = ("spec",)
+SUPERLINK = (*SPEC, "superlink")
+SERVICE = (*SUPERLINK, "service")
+TLS = (*SPEC, "tls")
+SUPERNODES = (*SPEC, "supernodes")
+POOL = (*SUPERNODES, "pools", ITEM)
+
+EXTERNAL = "has(self.superlink.external)"
 NO_POOL_LAUNCHES_PODS = (
-    "self.spec.supernodes.pools.all(p, !has(p.executor) || p.executor != 'kubernetes')"
+    "self.supernodes.pools.all(p, !has(p.executor) || p.executor != 'kubernetes')"
 )
 
 
 @dataclass(frozen=True)
 class Rule:
     message: str
+    where: tuple[str, ...]
+    """The part of a Federation that is `self` in CEL: the smallest that has all it speaks of."""
     cel: str
+    """What holds for most comes first: each field that is looked at costs the API server, at
+    every write of a Federation and of its status."""
     violations: Callable[[Federation], Iterator[Path]]
     """Yields the path of each field that breaks the rule."""
-
-
-def validations() -> dict[str, Any]:
-    """The rules as the API server reads them."""
-    rules = [{"rule": rule.cel, "message": rule.message} for rule in RULES]
-    return {"x-kubernetes-validations": rules}
 
 
 def superlink_name(federation: str) -> str:
@@ -199,64 +206,71 @@ def _pool_name_too_long(federation: Federation) -> Iterator[Path]:
 RULES = (
     Rule(
         "spec.supernodes.pools must contain at least one pool",
-        "size(self.spec.supernodes.pools) > 0",
+        SUPERNODES,
+        "size(self.pools) > 0",
         _no_pools,
     ),
     Rule(
         "replicas must not be set for pools when mode is DaemonSet",
-        "self.spec.mode != 'DaemonSet' || self.spec.supernodes.pools.all(p, !has(p.replicas))",
+        SPEC,
+        "self.mode != 'DaemonSet' || self.supernodes.pools.all(p, !has(p.replicas))",
         _pools(_daemon, lambda pool: pool.replicas is not None, "replicas"),
     ),
     Rule(
         "replicas must be set (>=1) for every pool when mode is StatefulSet",
-        "self.spec.mode != 'StatefulSet' || "
-        "self.spec.supernodes.pools.all(p, has(p.replicas) && p.replicas >= 1)",
+        SPEC,
+        "self.mode != 'StatefulSet' || "
+        "self.supernodes.pools.all(p, has(p.replicas) && p.replicas >= 1)",
         _pools(_stateful, lambda pool: pool.replicas is None, "replicas"),
     ),
     Rule(
         "spec.superlink.image is required unless spec.superlink.external is set",
-        f"{EXTERNAL} || has(self.spec.superlink.image)",
+        SUPERLINK,
+        "has(self.image) || has(self.external)",
         _image_missing,
     ),
     Rule(
         "image, superexecImage, executor, persistence and volumeClaimTemplates must not be set "
         "beside spec.superlink.external: that SuperLink runs elsewhere",
-        f"!{EXTERNAL} || !has(self.spec.superlink.image) && "
-        "(!has(self.spec.superlink.superexecImage) || "
-        "size(self.spec.superlink.superexecImage) == 0) && "
-        "!has(self.spec.superlink.executor) && !has(self.spec.superlink.persistence) && "
-        "(!has(self.spec.superlink.volumeClaimTemplates) || "
-        "size(self.spec.superlink.volumeClaimTemplates) == 0)",
+        SUPERLINK,
+        "!has(self.external) || !has(self.image) && "
+        "(!has(self.superexecImage) || size(self.superexecImage) == 0) && "
+        "!has(self.executor) && !has(self.persistence) && "
+        "(!has(self.volumeClaimTemplates) || size(self.volumeClaimTemplates) == 0)",
         _superlink_twice,
     ),
     Rule(
         "spec.superlink.external.ca is required when insecure=false: SuperNodes trust nothing else",
-        f"!{EXTERNAL} || !has(self.spec.insecure) || self.spec.insecure || "
-        "has(self.spec.superlink.external.ca)",
+        SPEC,
+        f"!has(self.insecure) || self.insecure || !{EXTERNAL} || has(self.superlink.external.ca)",
         _authority_missing,
     ),
     Rule(
         "spec.supernodeAuth.enabled needs mode StatefulSet with spec.superlink.external: keys come "
         "with the manifest, one for each replica",
-        f"!{EXTERNAL} || self.spec.mode == 'StatefulSet' || !has(self.spec.supernodeAuth) || "
-        "!has(self.spec.supernodeAuth.enabled) || !self.spec.supernodeAuth.enabled",
+        SPEC,
+        "!has(self.supernodeAuth) || !has(self.supernodeAuth.enabled) || "
+        f"!self.supernodeAuth.enabled || self.mode == 'StatefulSet' || !{EXTERNAL}",
         _keys_for_nodes,
     ),
     Rule(
         "spec.supernodes.pools[*].placement must not be set with spec.superlink.external: clusters "
         "are placed from where the SuperLink is",
-        f"!{EXTERNAL} || self.spec.supernodes.pools.all(p, !has(p.placement))",
+        SPEC,
+        f"!{EXTERNAL} || self.supernodes.pools.all(p, !has(p.placement))",
         _pools(_is_external, lambda pool: pool.placement is not None, "placement"),
     ),
     Rule(
         "spec.superlink.superexecImage is required when isolationMode=process",
-        f"self.spec.isolationMode != 'process' || {EXTERNAL} || "
-        "(has(self.spec.superlink.superexecImage) && size(self.spec.superlink.superexecImage) > 0)",
+        SPEC,
+        "self.isolationMode != 'process' || has(self.superlink.superexecImage) && "
+        f"size(self.superlink.superexecImage) > 0 || {EXTERNAL}",
         _superexec_image_missing,
     ),
     Rule(
         "spec.supernodes.pools[*].images.superexecClientApp is required when isolationMode=process",
-        "self.spec.isolationMode != 'process' || self.spec.supernodes.pools.all(p, has(p.images) "
+        SPEC,
+        "self.isolationMode != 'process' || self.supernodes.pools.all(p, has(p.images) "
         "&& has(p.images.superexecClientApp) && size(p.images.superexecClientApp) > 0)",
         _pools(
             _process,
@@ -267,14 +281,16 @@ RULES = (
     ),
     Rule(
         "spec.superlink.superexecImage must be empty when isolationMode=subprocess",
-        "self.spec.isolationMode != 'subprocess' || !has(self.spec.superlink.superexecImage) || "
-        "size(self.spec.superlink.superexecImage) == 0",
+        SPEC,
+        "self.isolationMode != 'subprocess' || !has(self.superlink.superexecImage) || "
+        "size(self.superlink.superexecImage) == 0",
         _superexec_image_given,
     ),
     Rule(
         "spec.supernodes.pools[*].images.superexecClientApp must be empty when "
         "isolationMode=subprocess",
-        "self.spec.isolationMode != 'subprocess' || self.spec.supernodes.pools.all(p, "
+        SPEC,
+        "self.isolationMode != 'subprocess' || self.supernodes.pools.all(p, "
         "!has(p.images) || !has(p.images.superexecClientApp) || "
         "size(p.images.superexecClientApp) == 0)",
         _pools(
@@ -286,43 +302,48 @@ RULES = (
     ),
     Rule(
         "spec.supernodes.pools[*].gpu.vendor is required when gpu.mountAll=true",
-        "self.spec.supernodes.pools.all(p, !has(p.gpu) || !has(p.gpu.mountAll) || "
-        "!p.gpu.mountAll || has(p.gpu.vendor))",
+        POOL,
+        "!has(self.gpu) || !has(self.gpu.mountAll) || !self.gpu.mountAll || has(self.gpu.vendor)",
         _pools(
             _always, lambda pool: pool.gpu.mount_all and pool.gpu.vendor is None, "gpu", "vendor"
         ),
     ),
     Rule(
         "spec.superlink.executor may be kubernetes only when isolationMode=process",
-        "self.spec.isolationMode == 'process' || !has(self.spec.superlink.executor) || "
-        "self.spec.superlink.executor != 'kubernetes'",
+        SPEC,
+        "self.isolationMode == 'process' || !has(self.superlink.executor) || "
+        "self.superlink.executor != 'kubernetes'",
         _superlink_executor_in_subprocess,
     ),
     Rule(
         "spec.supernodes.pools[*].executor may be kubernetes only when isolationMode=process",
-        f"self.spec.isolationMode == 'process' || {NO_POOL_LAUNCHES_PODS}",
+        SPEC,
+        f"self.isolationMode == 'process' || {NO_POOL_LAUNCHES_PODS}",
         _pools(_subprocess, _launches_pods, "executor"),
     ),
     Rule(
         "spec.supernodes.pools[*].executor may be kubernetes only when mode is StatefulSet: a "
         "task of a DaemonSet's pod could land on another node than its data",
-        f"self.spec.mode == 'StatefulSet' || {NO_POOL_LAUNCHES_PODS}",
+        SPEC,
+        f"self.mode == 'StatefulSet' || {NO_POOL_LAUNCHES_PODS}",
         _pools(_daemon, _launches_pods, "executor"),
     ),
     Rule(
         "spec.supernodes.pools[*].executor may be kubernetes with spec.tls.secretName, issuerRef "
         "or spec.superlink.external only when insecure=true: no CA could sign certificates for "
         "SuperNodes, so their tasks would reach them in plain text",
-        f"!has(self.spec.insecure) || self.spec.insecure || !{EXTERNAL} && (!has(self.spec.tls) || "
-        "!has(self.spec.tls.secretName) && !has(self.spec.tls.issuerRef)) || "
+        SPEC,
+        f"!has(self.insecure) || self.insecure || !{EXTERNAL} && (!has(self.tls) || "
+        "!has(self.tls.secretName) && !has(self.tls.issuerRef)) || "
         f"{NO_POOL_LAUNCHES_PODS}",
         _pools(_certified_elsewhere, _launches_pods, "executor"),
     ),
     Rule(
         "spec.supernodes.pools[*].gpu.mountAll must be false when executor=kubernetes: use "
         "gpu.enabled, which requests GPUs for each task",
-        "self.spec.supernodes.pools.all(p, !has(p.executor) || p.executor != 'kubernetes' || "
-        "!has(p.gpu) || !has(p.gpu.mountAll) || !p.gpu.mountAll)",
+        POOL,
+        "!has(self.executor) || self.executor != 'kubernetes' || "
+        "!has(self.gpu) || !has(self.gpu.mountAll) || !self.gpu.mountAll",
         _pools(
             _always, lambda pool: _launches_pods(pool) and pool.gpu.mount_all, "gpu", "mountAll"
         ),
@@ -330,30 +351,30 @@ RULES = (
     Rule(
         "spec.supernodeAuth.enabled may be true only when insecure=false: a SuperLink without TLS "
         "cannot tell SuperNodes apart",
-        "!has(self.spec.supernodeAuth) || !has(self.spec.supernodeAuth.enabled) || "
-        "!self.spec.supernodeAuth.enabled || has(self.spec.insecure) && !self.spec.insecure",
+        SPEC,
+        "!has(self.supernodeAuth) || !has(self.supernodeAuth.enabled) || "
+        "!self.supernodeAuth.enabled || has(self.insecure) && !self.insecure",
         _authenticated_without_tls,
     ),
     Rule(
         "spec.tls.issuerRef must not be set when spec.tls.secretName is: the certificate comes "
         "from one of them",
-        "!has(self.spec.tls) || !has(self.spec.tls.secretName) || !has(self.spec.tls.issuerRef)",
+        TLS,
+        "!has(self.secretName) || !has(self.issuerRef)",
         _two_sources_of_certificates,
     ),
     Rule(
         "spec.superlink.service.nodePorts may be set only when type is NodePort or LoadBalancer",
-        "!has(self.spec.superlink.service) || !has(self.spec.superlink.service.nodePorts) || "
-        "self.spec.superlink.service.type != 'ClusterIP' || "
-        "!has(self.spec.superlink.service.nodePorts.grpc) && "
-        "!has(self.spec.superlink.service.nodePorts.serverAppIO) && "
-        "!has(self.spec.superlink.service.nodePorts.extra)",
+        SERVICE,
+        "!has(self.nodePorts) || self.type != 'ClusterIP' || !has(self.nodePorts.grpc) && "
+        "!has(self.nodePorts.serverAppIO) && !has(self.nodePorts.extra)",
         _node_ports_inside,
     ),
     Rule(
         "spec.supernodes.pools[*].executor may not be kubernetes in pools with placement: no "
         "rights to make pods are given out on managed clusters",
-        "self.spec.supernodes.pools.all(p, !has(p.placement) || !has(p.executor) || "
-        "p.executor != 'kubernetes')",
+        POOL,
+        "!has(self.executor) || self.executor != 'kubernetes' || !has(self.placement)",
         _pools(
             _always,
             lambda pool: pool.placement is not None and _launches_pods(pool),
@@ -363,25 +384,30 @@ RULES = (
     Rule(
         "metadata.name must start with a letter, end with a letter or digit and hold only "
         "lower-case letters, digits and '-': Services are named after it",
+        ROOT,
         "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
         _name_unfit,
     ),
     Rule(
         f"metadata.name is too long: <name>-superlink may have {LONGEST_NAME} characters, "
         f"{LONGEST_STATEFUL_NAME} with persistence or volumeClaimTemplates",
-        "size(self.metadata.name) + size('-superlink') <= "
-        "(has(self.spec.superlink.persistence) || "
-        "has(self.spec.superlink.volumeClaimTemplates) && "
-        "size(self.spec.superlink.volumeClaimTemplates) > 0 "
-        f"? {LONGEST_STATEFUL_NAME} : {LONGEST_NAME})",
+        ROOT,
+        f"size(self.metadata.name) + size('-superlink') <= {LONGEST_STATEFUL_NAME} || "
+        f"size(self.metadata.name) + size('-superlink') <= {LONGEST_NAME} && "
+        "!has(self.spec.superlink.persistence) && "
+        "(!has(self.spec.superlink.volumeClaimTemplates) || "
+        "size(self.spec.superlink.volumeClaimTemplates) == 0)",
         _superlink_name_too_long,
     ),
     Rule(
         f"names are too long: <name>-supernode-<pool> may have {LONGEST_NAME} characters, "
         f"{LONGEST_STATEFUL_NAME} in StatefulSet mode",
+        ROOT,
         "self.spec.supernodes.pools.all(p, "
         "size(self.metadata.name) + size('-supernode-') + size(p.name) <= "
-        f"(self.spec.mode == 'StatefulSet' ? {LONGEST_STATEFUL_NAME} : {LONGEST_NAME}))",
+        f"{LONGEST_STATEFUL_NAME} || self.spec.mode != 'StatefulSet' && "
+        "size(self.metadata.name) + size('-supernode-') + size(p.name) <= "
+        f"{LONGEST_NAME})",
         _pool_name_too_long,
     ),
 )

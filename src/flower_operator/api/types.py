@@ -9,7 +9,6 @@ from pydantic.alias_generators import to_camel
 
 from .kubernetes import KubernetesType, in_order
 from .lists import Keyed
-from .rules import validations
 
 GROUP = "flwr.exalsius.ai"
 VERSION = "v1"
@@ -493,8 +492,6 @@ class FederationStatus(Part):
 
 class Federation(Part):
     """A Flower federation: one SuperLink and pools of SuperNodes."""
-
-    model_config = ConfigDict(json_schema_extra=validations())
 
     api_version: Literal["flwr.exalsius.ai/v1"]
     kind: Literal["Federation"]
