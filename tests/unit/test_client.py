@@ -3,7 +3,7 @@
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -535,6 +535,25 @@ def test_a_watch_that_is_cut_off_gives_what_came_before() -> None:
             with pytest.raises(Unreachable):
                 await hear(client, heard)
             assert heard == [b"first"]
+
+    run(scenario())
+
+
+def test_many_watches_are_open_at_once() -> None:
+    """A dozen kinds in each of many namespaces."""
+
+    async def scenario() -> None:
+        answer = stream(b"first\n", then=hang)
+        async with (
+            serve(answer) as server,
+            Client(server.connection, MANAGER) as client,
+            AsyncExitStack() as stack,
+        ):
+            for _ in range(150):
+                lines = await stack.enter_async_context(client.watch(SERVICES))
+                assert await anext(lines) == b"first"
+            server.answer = fine
+            assert await client.get(SERVICES) == b'{"fine":true}'
 
     run(scenario())
 

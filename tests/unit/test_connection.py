@@ -418,6 +418,15 @@ def test_a_context_that_is_not_there_names_those_that_are(tmp_path: Path) -> Non
         connect(write(tmp_path, {**kubeconfig(), "current-context": ""}))
 
 
+@pytest.mark.parametrize(
+    "server",
+    ["server", "server:6443", "ftp://server", "https://", "https://server:six", "https://[::1"],
+)
+def test_a_server_that_is_no_url_is_named(tmp_path: Path, server: str) -> None:
+    with pytest.raises(ConnectionFault, match="context 'main' names a server that is no URL"):
+        connect(write(tmp_path, kubeconfig(cluster={"server": server})))
+
+
 @pytest.mark.parametrize("cluster", [{"server": ""}, {"proxy-url": "x"}])
 def test_a_cluster_without_a_server_is_no_cluster(tmp_path: Path, cluster: Document) -> None:
     with pytest.raises(ConnectionFault, match="context 'main' names a cluster"):

@@ -11,13 +11,12 @@ import msgspec
 
 from .connection import Connection, ConnectionFault
 from .errors import ApiError, NotLeader, Unreachable, error_of
+from .exchange import CONNECT_SECONDS, Exchange
 from .resources import Resource
 
-CONNECT_SECONDS = 10.0
 REQUEST_SECONDS = 30.0
 # The server sends a bookmark a minute on a watch that has nothing else to say.
 IDLE_SECONDS = 150.0
-CONNECTIONS = 64
 
 APPLY = "application/apply-patch+yaml"  # JSON is YAML, and quicker to write
 JSON = "application/json"
@@ -48,10 +47,13 @@ class Client:
         self._observe = observe
 
     async def __aenter__(self) -> Self:
+        # Packing and unpacking lists costs both sides more than the wire does.
+        headers = {"Accept": ACCEPT, "Accept-Encoding": "identity", "User-Agent": self._manager}
+        self._exchange = Exchange(self._connection.server, self._connection.tls, headers)
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=self._connection.tls or False, limit=CONNECTIONS),
-            # Packing and unpacking lists costs both sides more than the wire does.
-            headers={"Accept": ACCEPT, "Accept-Encoding": "identity", "User-Agent": self._manager},
+            # Each watch of each namespace has a connection: however many there are.
+            connector=aiohttp.TCPConnector(ssl=self._connection.tls or False, limit=0),
+            headers=headers,
             skip_auto_headers=["Content-Type"],
         )
         return self
@@ -62,6 +64,7 @@ class Client:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._exchange.close()
         await self._session.close()
 
     async def get(self, path: str, **parameters: str) -> bytes:
@@ -135,7 +138,7 @@ class Client:
         so many seconds at a time, which costs a fraction of reading each as it comes."""
         timeout = aiohttp.ClientTimeout(sock_connect=CONNECT_SECONDS, sock_read=IDLE_SECONDS)
         token = await self._token()
-        async with self._answer("GET", path, parameters, token, timeout) as answer:
+        async with self._answer("GET", path, parameters, _headers(token), timeout) as answer:
             yield _lines(answer, calm)
 
     @asynccontextmanager
@@ -143,7 +146,7 @@ class Client:
         """An answer in the pieces in which it comes; it may be silent for as long as it likes."""
         timeout = aiohttp.ClientTimeout(sock_connect=CONNECT_SECONDS)
         token = await self._token()
-        async with self._answer("GET", path, parameters, token, timeout) as answer:
+        async with self._answer("GET", path, parameters, _headers(token), timeout) as answer:
             yield answer.content.iter_any()
 
     @asynccontextmanager
@@ -157,7 +160,7 @@ class Client:
                     self._connection.server + path,
                     params=parameters,
                     protocols=[protocol],
-                    headers={"Authorization": f"Bearer {token}"} if token else {},
+                    headers=_headers(token),
                     proxy=self._connection.proxy,
                     max_msg_size=0,
                 )
@@ -206,9 +209,23 @@ class Client:
             seconds = min(self._fence(), REQUEST_SECONDS)
             if seconds <= 0:
                 raise NotLeader
-        timeout = aiohttp.ClientTimeout(total=seconds, sock_connect=CONNECT_SECONDS)
-        async with self._answer(method, path, parameters, token, timeout, data, content) as answer:
-            return await answer.read()
+        headers = _headers(token, content)
+        if self._connection.proxy:
+            timeout = aiohttp.ClientTimeout(total=seconds, sock_connect=CONNECT_SECONDS)
+            async with self._answer(method, path, parameters, headers, timeout, data) as proxied:
+                return await proxied.read()
+        code = 0
+        try:
+            async with asyncio.timeout(seconds):
+                answer = await self._exchange.send(method, path, parameters, headers, data)
+            code = answer.code
+        except OSError as error:  # a TimeoutError is one
+            raise Unreachable(str(error) or type(error).__name__) from error
+        finally:
+            self._observe(method, code)
+        if code >= 400:
+            raise error_of(code, answer.body, answer.headers.get(b"retry-after", b"").decode())
+        return answer.body
 
     @asynccontextmanager
     async def _answer(
@@ -216,15 +233,11 @@ class Client:
         method: str,
         path: str,
         parameters: Mapping[str, str],
-        token: str | None,
+        headers: Mapping[str, str],
         timeout: aiohttp.ClientTimeout,
         data: bytes | None = None,
-        content: str | None = None,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """The server's answer if it is a good one; its error, or Unreachable, if not."""
-        headers = {"Content-Type": content} if content else {}
-        if token:
-            headers["Authorization"] = f"Bearer {token}"
         code = 0
         try:
             async with self._session.request(
@@ -245,6 +258,13 @@ class Client:
             raise Unreachable(str(error) or type(error).__name__) from error
         finally:
             self._observe(method, code)
+
+
+def _headers(token: str | None, content: str | None = None) -> dict[str, str]:
+    headers = {"Content-Type": content} if content else {}
+    if token:
+        headers["Authorization"] = f"Bearer {token}"
+    return headers
 
 
 async def _lines(answer: aiohttp.ClientResponse, calm: float) -> AsyncIterator[bytes]:

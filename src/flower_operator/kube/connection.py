@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 import yaml
@@ -127,6 +128,8 @@ def _kubeconfig_connection(config: dict[str, Any], name: str) -> Connection:
         raise ConnectionFault(f"context {name!r} names a user that is not in the kubeconfig")
     user = user or {}
     server = cluster["server"].rstrip("/")
+    if not _is_url(server):
+        raise ConnectionFault(f"context {name!r} names a server that is no URL: {server!r}")
     return Connection(
         server=server,
         tls=_tls(cluster, user) if server.startswith("https:") else None,
@@ -134,6 +137,14 @@ def _kubeconfig_connection(config: dict[str, Any], name: str) -> Connection:
         namespace=chosen.get("namespace") or "default",
         proxy=cluster.get("proxy-url"),
     )
+
+
+def _is_url(server: str) -> bool:
+    try:
+        url = urlsplit(server)
+        return url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
+    except ValueError:
+        return False
 
 
 def _tls(cluster: dict[str, Any], user: dict[str, Any]) -> ssl.SSLContext:
