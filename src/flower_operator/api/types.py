@@ -2,7 +2,7 @@
 
 import re
 from datetime import timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -63,6 +63,10 @@ class Part(BaseModel):
     model_config = ConfigDict(
         alias_generator=to_camel, extra="forbid", frozen=True, strict=True, populate_by_name=True
     )
+
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
+        """Nobody changes one, so those that are defaults need not be copied for each manifest."""
+        return self
 
 
 class ServicePorts(Part):

@@ -148,8 +148,8 @@ class _Connection(asyncio.Protocol):
         self._headers[name.lower()] = value
 
     def on_headers_complete(self) -> None:
-        bounds = (b"content-length", b"transfer-encoding")
-        self._unbounded = not any(name in self._headers for name in bounds)
+        given = self._headers
+        self._unbounded = b"content-length" not in given and b"transfer-encoding" not in given
 
     def on_body(self, body: bytes) -> None:
         self._body.append(body)

@@ -167,6 +167,8 @@ class Reconciler:
 
     async def _replace_grants(self, key: Key, federation: Federation) -> float | None:
         """Remove those that are over: what is missing is made anew. When the next is."""
+        if not self._facts.skupper:
+            return None
         children = self._caches.children(federation.metadata.uid).values()
         grants = grants_of(children, self._clock())
         for each in grants.ended:
@@ -232,6 +234,8 @@ class Reconciler:
 
     def _facts_of(self, key: Key) -> Facts:
         identities, numbers = self._identities.get(key), self._numbers.get(key)
+        if identities is None and numbers is None:  # most have neither
+            return self._facts
         return replace(self._facts, identities=identities, numbers=numbers)
 
     def _look_up(
@@ -289,7 +293,9 @@ class Reconciler:
             notes=[*(trusted.notes if trusted else ()), *(look.notes if look else ())],
             upgrade=upgrade.finding,
             placed=placed,
-            interconnected=interconnected(upgrade.outline, self._caches.children(uid).values()),
+            interconnected=interconnected(
+                upgrade.outline, self._caches.children(uid).values() if self._facts.skupper else ()
+            ),
         )
         generation = federation.metadata.generation
         summary = summarize(upgrade.outline, observation, previous, generation, self._clock())

@@ -28,6 +28,7 @@ def conditions_of(
 ) -> list[Condition]:
     """The findings as conditions; one that says the same as before keeps its time."""
     since = {each.type: (each.status, each.last_transition_time) for each in previous}
+    changed = format_time(now)
     result = []
     for finding in findings:
         verdict = _verdict(finding.status)
@@ -38,7 +39,7 @@ def conditions_of(
                 status=verdict,
                 reason=finding.reason,
                 message=shorten(finding.message),
-                last_transition_time=time if before == verdict else format_time(now),
+                last_transition_time=time if before == verdict else changed,
                 observed_generation=generation,
             )
         )
