@@ -246,8 +246,13 @@ def test_nothing_is_repeated_on_a_new_connection() -> None:
 
 @pytest.mark.parametrize(
     "half",
-    [FINE[:-1], CHUNKED + b"3\r\nab", b"HTTP/1.1 200 OK\r\nContent-Le"],
-    ids=["of a length", "in chunks", "a header"],
+    [
+        FINE[:-1],
+        CHUNKED + b"3\r\nab",
+        b"HTTP/1.1 200 OK\r\nContent-Le",
+        b"HTTP/1.1 100 Continue\r\n\r\n",
+    ],
+    ids=["of a length", "in chunks", "a header", "the promise of one"],
 )
 def test_half_an_answer_is_none(half: bytes) -> None:
     async def scenario() -> None:

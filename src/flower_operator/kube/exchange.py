@@ -157,6 +157,7 @@ class _Connection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         code = self._parser.get_status_code()
         if code < 200 or self._answer is None:  # not yet the answer, or not to a question
+            self._unbounded = False
             return
         self.reusable = self._parser.should_keep_alive()
         self._used = self._loop.time()
@@ -175,8 +176,9 @@ class _Connection(asyncio.Protocol):
 
     def _succeed(self, code: int) -> None:
         answer, self._answer = self._answer, None
+        body, self._body = b"".join(self._body), []  # kept no longer than by who asked
         if answer and not answer.done():
-            answer.set_result(Answer(code, self._headers, b"".join(self._body)))
+            answer.set_result(Answer(code, self._headers, body))
 
     def _fail(self, error: Exception) -> None:
         answer, self._answer = self._answer, None
