@@ -483,7 +483,7 @@ def test_a_watch_gives_whole_lines_however_they_come(size: int, calm: float) -> 
     assert follow(stream(*chunks), calm) == LINES
 
 
-def test_a_calm_watch_takes_what_gathers_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def count_pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     pauses: list[float] = []
     keep_calm = module._keep_calm
 
@@ -492,8 +492,21 @@ def test_a_calm_watch_takes_what_gathers_at_once(monkeypatch: pytest.MonkeyPatch
         await keep_calm(answer, seconds)
 
     monkeypatch.setattr(module, "_keep_calm", counted)
+    return pauses
+
+
+def test_a_calm_watch_takes_what_gathers_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses = count_pauses(monkeypatch)
     assert follow(stream(*[b"line\n"] * 50), calm=0.2) == [b"line"] * 50
     assert 0 < len(pauses) < 10
+
+
+def test_a_calm_watch_does_not_fall_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It reads 128 KB at a time, and does not pause while there are more."""
+    pauses = count_pauses(monkeypatch)
+    line = b"x" * 4 * module.MUCH
+    assert follow(stream(*[line + b"\n"] * 20), calm=0.05) == [line] * 20
+    assert len(pauses) < 20
 
 
 def test_a_line_of_a_watch_may_be_long() -> None:

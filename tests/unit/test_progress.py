@@ -16,7 +16,7 @@ def test_a_few_are_told_at_once_and_the_others_one_after_the_other() -> None:
     assert progress.wait(AT_ONCE + 2, NOW + BETWEEN) == 2 * SECOND
 
 
-def test_nobody_waits_for_longer_than_a_minute() -> None:
+def test_nobody_waits_for_longer_than_three_minutes() -> None:
     progress: Progress[int] = Progress()
     longest = max(progress.wait(key, NOW) for key in range(1000))
     assert longest == LONGEST.total_seconds()

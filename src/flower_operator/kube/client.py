@@ -23,6 +23,9 @@ JSON = "application/json"
 JSON_PATCH = "application/json-patch+json"
 # A kubelet, which answers for logs, speaks no JSON there.
 ACCEPT = f"{JSON}, */*"
+# Where so many bytes of a watch were waiting there are more. A watch that falls behind is ended by
+# the server, and holds up the watches of others before that.
+MUCH = 1 << 16
 MERGE_PATCH = "application/merge-patch+json"
 
 # Of an object that exists no version is this old, so an apply that names it can only create.
@@ -275,7 +278,7 @@ async def _lines(answer: aiohttp.ClientResponse, calm: float) -> AsyncIterator[b
         for line in lines:
             if line:
                 yield line
-        if calm:
+        if calm and len(chunk) < MUCH:
             await _keep_calm(answer, calm)
 
 

@@ -8,12 +8,12 @@ Key = TypeVar("Key", bound=Hashable)
 
 AT_ONCE = 20
 BETWEEN = timedelta(seconds=1)
-LONGEST = timedelta(seconds=60)
+LONGEST = timedelta(seconds=180)
 
 
 class Progress(Generic[Key]):
     """Turns, one in each second over all keys: those of a while in which nobody wanted any are
-    there to be had, and nobody waits longer than a minute."""
+    there to be had, and nobody waits longer than three minutes."""
 
     def __init__(self) -> None:
         self._due: dict[Key, datetime] = {}
