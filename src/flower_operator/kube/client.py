@@ -196,6 +196,8 @@ class Client:
     ) -> bytes:
         parameters = {"fieldManager": self._manager, **parameters} if method != "DELETE" else {}
         data = msgspec.json.encode(body)
+        if content == APPLY:  # a parser of YAML keeps the line that it is in at hand: short ones
+            data = msgspec.json.format(data, indent=1)
         return await self._send(method, path, parameters, data, content)
 
     async def _send(
