@@ -129,7 +129,9 @@ def _kubeconfig_connection(config: dict[str, Any], name: str) -> Connection:
     user = user or {}
     server = cluster["server"].rstrip("/")
     if not _is_url(server):
-        raise ConnectionFault(f"context {name!r} names a server that is no URL: {server!r}")
+        raise ConnectionFault(
+            f"context {name!r} names a server that is no URL: {server!r}; write https://HOST:PORT"
+        )
     return Connection(
         server=server,
         tls=_tls(cluster, user) if server.startswith("https:") else None,
