@@ -50,11 +50,13 @@ def _length(head: bytes) -> int:
 
 
 @asynccontextmanager
-async def serving(*scripts: Script, prefix: str = "") -> AsyncIterator[tuple[Server, Exchange]]:
+async def serving(
+    *scripts: Script, prefix: str = "", user: str = ""
+) -> AsyncIterator[tuple[Server, Exchange]]:
     own = Server(*scripts)
     server = await asyncio.start_server(own.serve, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    exchange = Exchange(f"http://127.0.0.1:{port}{prefix}", None, {"Accept": "*/*"})
+    exchange = Exchange(f"http://{user}127.0.0.1:{port}{prefix}", None, {"Accept": "*/*"})
     try:
         yield own, exchange
     finally:
@@ -103,6 +105,15 @@ def test_a_request_as_it_is_sent() -> None:
         assert sent.pop("Host").startswith("127.0.0.1:")
         assert sent == {"Accept": "*/*", "X-Own": "1", "Content-Length": "2"}
         assert body == b"{}"
+
+    run(scenario)
+
+
+def test_a_password_in_the_address_is_not_sent() -> None:
+    async def scenario() -> None:
+        async with serving([FINE], user="me:secret@") as (server, exchange):
+            await get(exchange)
+        assert b"secret" not in server.requests[0]
 
     run(scenario)
 

@@ -23,10 +23,11 @@ JSON = "application/json"
 JSON_PATCH = "application/json-patch+json"
 # A kubelet, which answers for logs, speaks no JSON there.
 ACCEPT = f"{JSON}, */*"
-# Where so many bytes of a watch were waiting there are more. A watch that falls behind is ended by
-# the server, and holds up the watches of others before that.
-MUCH = 1 << 16
 MERGE_PATCH = "application/merge-patch+json"
+
+# Where so many bytes of a watch were waiting there may be more, and the server ends a watch that
+# falls behind.
+MUCH = 1 << 16
 
 # Of an object that exists no version is this old, so an apply that names it can only create.
 NEVER = "1"

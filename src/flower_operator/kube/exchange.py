@@ -40,7 +40,8 @@ class Exchange:
         self._port = url.port or DEFAULT_PORTS[url.scheme]
         self._tls = tls
         self._prefix = url.path.rstrip("/")
-        self._headers = _lines({"Host": url.netloc, **headers})
+        host = url.netloc.rpartition("@")[2]  # a name and password before it are nobody's business
+        self._headers = _lines({"Host": host, **headers})
         self._idle: list[_Connection] = []
 
     async def send(
