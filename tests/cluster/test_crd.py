@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from flower_operator.api.manifest import parse
+from flower_operator.api.rules import RULES
 from flower_operator.operator.desired import CHILDREN
 from flower_operator.render import Facts, render
 from scripts.kubernetes_schema import TARGET, collect, dumps
@@ -104,6 +105,65 @@ def long_names(document: Document) -> None:
     document["spec"]["supernodes"]["pools"][0]["name"] = "p" * 50
 
 
+def drop_image(document: Document) -> None:
+    del document["spec"]["superlink"]["image"]
+
+
+def add_external(document: Document) -> None:
+    document["spec"]["superlink"]["external"] = {"address": "flower.example.org:9092"}
+
+
+def be_external(document: Document) -> None:
+    document["spec"]["superlink"] = {"external": {"address": "flower.example.org:9092"}}
+
+
+def be_external_with_tls(document: Document) -> None:
+    be_external(document)
+    document["spec"]["insecure"] = False
+
+
+def be_external_with_keys(document: Document) -> None:
+    be_external_with_tls(document)
+    document["spec"]["superlink"]["external"]["ca"] = "pem"
+    use_keys(document)
+
+
+def place(document: Document) -> None:
+    document["spec"]["supernodes"]["pools"][0]["placement"] = {"name": "gpu"}
+
+
+def place_with_external(document: Document) -> None:
+    be_external(document)
+    place(document)
+
+
+def place_and_launch(document: Document) -> None:
+    launch_client_apps(document)
+    place(document)
+
+
+def use_keys(document: Document) -> None:
+    document["spec"]["supernodeAuth"] = {"enabled": True}
+
+
+def take_certificates_twice(document: Document) -> None:
+    document["spec"]["tls"] = {"secretName": "mine", "issuerRef": {"name": "ours"}}
+
+
+def set_node_ports(document: Document) -> None:
+    service = {"type": "ClusterIP", "nodePorts": {"grpc": 30000}}
+    document["spec"]["superlink"]["service"] = service
+
+
+def begin_with_a_digit(document: Document) -> None:
+    document["metadata"]["name"] = "1st"
+
+
+def be_long(document: Document) -> None:
+    document["metadata"]["name"] = "f" * 43
+    document["spec"]["superlink"]["persistence"] = {"size": "1Gi"}
+
+
 @pytest.mark.parametrize(
     ("start", "change", "message"),
     [
@@ -180,6 +240,63 @@ def long_names(document: Document) -> None:
             "names are too long: <name>-supernode-<pool> may have 63 characters, "
             "52 in StatefulSet mode",
         ),
+        (
+            document(),
+            drop_image,
+            "spec.superlink.image is required unless spec.superlink.external is set",
+        ),
+        (
+            document(),
+            add_external,
+            "image, superexecImage, executor, persistence and volumeClaimTemplates must not be "
+            "set beside spec.superlink.external",
+        ),
+        (
+            document(),
+            be_external_with_tls,
+            "spec.superlink.external.ca is required when insecure=false",
+        ),
+        (
+            document("DaemonSet"),
+            be_external_with_keys,
+            "spec.supernodeAuth.enabled needs mode StatefulSet with spec.superlink.external",
+        ),
+        (
+            document(),
+            place_with_external,
+            "spec.supernodes.pools[*].placement must not be set with spec.superlink.external",
+        ),
+        (
+            document(isolation="process"),
+            place_and_launch,
+            "spec.supernodes.pools[*].executor may not be kubernetes in pools with placement",
+        ),
+        (
+            document(),
+            use_keys,
+            "spec.supernodeAuth.enabled may be true only when insecure=false",
+        ),
+        (
+            document(insecure=False),
+            take_certificates_twice,
+            "spec.tls.issuerRef must not be set when spec.tls.secretName is",
+        ),
+        (
+            document(),
+            set_node_ports,
+            "spec.superlink.service.nodePorts may be set only when type is NodePort or",
+        ),
+        (
+            document(),
+            begin_with_a_digit,
+            "metadata.name must start with a letter, end with a letter or digit and hold only "
+            "lower-case letters, digits and '-'",
+        ),
+        (
+            document(),
+            be_long,
+            "metadata.name is too long: <name>-superlink may have 63 characters, 52 with",
+        ),
     ],
 )
 def test_a_broken_rule_is_refused_in_these_words(
@@ -187,7 +304,39 @@ def test_a_broken_rule_is_refused_in_these_words(
 ) -> None:
     manifest = json.loads(json.dumps(start))
     change(manifest)
-    assert message in refusal(control_plane, manifest)
+    answer = refusal(control_plane, manifest)
+    assert message in answer
+    assert answer.endswith((".", "]"))
+    (rule,) = (rule for rule in RULES if rule.message.startswith(message))
+    assert answer.count(rule.message) == 1
+
+
+def test_every_broken_rule_is_told_at_once(control_plane: ControlPlane) -> None:
+    manifest = document(isolation="process")
+    for change in (drop_replicas, drop_superexec, drop_client_superexec, mount_all):
+        change(manifest)
+    told = refusal(control_plane, manifest)
+    expected = {
+        "replicas must be set (>=1) for every pool when mode is StatefulSet",
+        "spec.superlink.superexecImage is required when isolationMode=process",
+        "spec.supernodes.pools[*].images.superexecClientApp is required when isolationMode=process",
+        "spec.supernodes.pools[*].gpu.vendor is required when gpu.mountAll=true",
+    }
+    assert {rule.message for rule in RULES if rule.message in told} == expected
+
+
+def test_the_server_keeps_no_book_of_the_fields_of_a_status(control_plane: ControlPlane) -> None:
+    """It is written as a whole, and its writer has all of it."""
+    federation = document()
+    federation["metadata"]["name"] = "booked"
+    assert control_plane.request("POST", FEDERATIONS, federation)[0] == 201
+    status = {"supernodes": "1/2", "pools": [{"name": "default", "kind": "StatefulSet"}]}
+    path = f"{FEDERATIONS}/booked"
+    code, answer = control_plane.request("PATCH", f"{path}/status", {"status": status})
+    assert code == 200, answer
+    (entry,) = (e for e in answer["metadata"]["managedFields"] if e.get("subresource"))
+    assert entry["fieldsV1"] == {"f:status": {}}
+    assert control_plane.request("DELETE", path)[0] == 200
 
 
 @pytest.mark.parametrize(

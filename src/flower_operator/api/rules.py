@@ -31,10 +31,27 @@ TLS = (*SPEC, "tls")
 SUPERNODES = (*SPEC, "supernodes")
 POOL = (*SUPERNODES, "pools", ITEM)
 
-EXTERNAL = "has(self.superlink.external)"
-NO_POOL_LAUNCHES_PODS = (
-    "self.supernodes.pools.all(p, !has(p.executor) || p.executor != 'kubernetes')"
-)
+# Names that the rules of a place share in CEL. Each look at a field costs the API server, at every
+# write of a Federation and of its status, so it looks once for all of them.
+NAMES: dict[tuple[str, ...], dict[str, str]] = {
+    ROOT: {"name": "self.metadata.name"},
+    SPEC: {
+        "stateful": "self.mode == 'StatefulSet'",
+        "process": "self.isolationMode == 'process'",
+        "insecure": "self.insecure",
+        "superlink": "self.superlink",
+        "external": "has(superlink.external)",
+        "pools": "self.supernodes.pools",
+        "keys": "has(self.supernodeAuth) && has(self.supernodeAuth.enabled) && "
+        "self.supernodeAuth.enabled",
+    },
+    SUPERLINK: {"external": "has(self.external)"},
+    POOL: {
+        "launches_pods": "has(self.executor) && self.executor == 'kubernetes'",
+        "mounts_all": "has(self.gpu) && has(self.gpu.mountAll) && self.gpu.mountAll",
+    },
+}
+NO_POOL_LAUNCHES_PODS = "pools.all(p, !has(p.executor) || p.executor != 'kubernetes')"
 
 
 @dataclass(frozen=True)
@@ -43,8 +60,7 @@ class Rule:
     where: tuple[str, ...]
     """The part of a Federation that is `self` in CEL: the smallest that has all it speaks of."""
     cel: str
-    """What holds for most comes first: each field that is looked at costs the API server, at
-    every write of a Federation and of its status."""
+    """May use the NAMES of that place. What holds for most comes first."""
     violations: Callable[[Federation], Iterator[Path]]
     """Yields the path of each field that breaks the rule."""
 
@@ -213,27 +229,26 @@ RULES = (
     Rule(
         "replicas must not be set for pools when mode is DaemonSet",
         SPEC,
-        "self.mode != 'DaemonSet' || self.supernodes.pools.all(p, !has(p.replicas))",
+        "stateful || pools.all(p, !has(p.replicas))",
         _pools(_daemon, lambda pool: pool.replicas is not None, "replicas"),
     ),
     Rule(
         "replicas must be set (>=1) for every pool when mode is StatefulSet",
         SPEC,
-        "self.mode != 'StatefulSet' || "
-        "self.supernodes.pools.all(p, has(p.replicas) && p.replicas >= 1)",
+        "!stateful || pools.all(p, has(p.replicas))",
         _pools(_stateful, lambda pool: pool.replicas is None, "replicas"),
     ),
     Rule(
         "spec.superlink.image is required unless spec.superlink.external is set",
         SUPERLINK,
-        "has(self.image) || has(self.external)",
+        "external || has(self.image)",
         _image_missing,
     ),
     Rule(
         "image, superexecImage, executor, persistence and volumeClaimTemplates must not be set "
         "beside spec.superlink.external: that SuperLink runs elsewhere",
         SUPERLINK,
-        "!has(self.external) || !has(self.image) && "
+        "!external || !has(self.image) && "
         "(!has(self.superexecImage) || size(self.superexecImage) == 0) && "
         "!has(self.executor) && !has(self.persistence) && "
         "(!has(self.volumeClaimTemplates) || size(self.volumeClaimTemplates) == 0)",
@@ -242,36 +257,34 @@ RULES = (
     Rule(
         "spec.superlink.external.ca is required when insecure=false: SuperNodes trust nothing else",
         SPEC,
-        f"!has(self.insecure) || self.insecure || !{EXTERNAL} || has(self.superlink.external.ca)",
+        "!external || insecure || has(superlink.external.ca)",
         _authority_missing,
     ),
     Rule(
         "spec.supernodeAuth.enabled needs mode StatefulSet with spec.superlink.external: keys come "
         "with the manifest, one for each replica",
         SPEC,
-        "!has(self.supernodeAuth) || !has(self.supernodeAuth.enabled) || "
-        f"!self.supernodeAuth.enabled || self.mode == 'StatefulSet' || !{EXTERNAL}",
+        "!keys || stateful || !external",
         _keys_for_nodes,
     ),
     Rule(
         "spec.supernodes.pools[*].placement must not be set with spec.superlink.external: clusters "
         "are placed from where the SuperLink is",
         SPEC,
-        f"!{EXTERNAL} || self.supernodes.pools.all(p, !has(p.placement))",
+        "!external || pools.all(p, !has(p.placement))",
         _pools(_is_external, lambda pool: pool.placement is not None, "placement"),
     ),
     Rule(
         "spec.superlink.superexecImage is required when isolationMode=process",
         SPEC,
-        "self.isolationMode != 'process' || has(self.superlink.superexecImage) && "
-        f"size(self.superlink.superexecImage) > 0 || {EXTERNAL}",
+        "!process || external || has(superlink.superexecImage) && superlink.superexecImage != ''",
         _superexec_image_missing,
     ),
     Rule(
         "spec.supernodes.pools[*].images.superexecClientApp is required when isolationMode=process",
         SPEC,
-        "self.isolationMode != 'process' || self.supernodes.pools.all(p, has(p.images) "
-        "&& has(p.images.superexecClientApp) && size(p.images.superexecClientApp) > 0)",
+        "!process || pools.all(p, has(p.images) && "
+        "[p.images].all(i, has(i.superexecClientApp) && i.superexecClientApp != ''))",
         _pools(
             _process,
             lambda pool: not pool.images.superexec_client_app,
@@ -282,17 +295,15 @@ RULES = (
     Rule(
         "spec.superlink.superexecImage must be empty when isolationMode=subprocess",
         SPEC,
-        "self.isolationMode != 'subprocess' || !has(self.superlink.superexecImage) || "
-        "size(self.superlink.superexecImage) == 0",
+        "process || !has(superlink.superexecImage) || superlink.superexecImage == ''",
         _superexec_image_given,
     ),
     Rule(
         "spec.supernodes.pools[*].images.superexecClientApp must be empty when "
         "isolationMode=subprocess",
         SPEC,
-        "self.isolationMode != 'subprocess' || self.supernodes.pools.all(p, "
-        "!has(p.images) || !has(p.images.superexecClientApp) || "
-        "size(p.images.superexecClientApp) == 0)",
+        "process || pools.all(p, !has(p.images) || !has(p.images.superexecClientApp) || "
+        "p.images.superexecClientApp == '')",
         _pools(
             _subprocess,
             lambda pool: bool(pool.images.superexec_client_app),
@@ -303,7 +314,7 @@ RULES = (
     Rule(
         "spec.supernodes.pools[*].gpu.vendor is required when gpu.mountAll=true",
         POOL,
-        "!has(self.gpu) || !has(self.gpu.mountAll) || !self.gpu.mountAll || has(self.gpu.vendor)",
+        "!mounts_all || has(self.gpu.vendor)",
         _pools(
             _always, lambda pool: pool.gpu.mount_all and pool.gpu.vendor is None, "gpu", "vendor"
         ),
@@ -311,21 +322,20 @@ RULES = (
     Rule(
         "spec.superlink.executor may be kubernetes only when isolationMode=process",
         SPEC,
-        "self.isolationMode == 'process' || !has(self.superlink.executor) || "
-        "self.superlink.executor != 'kubernetes'",
+        "process || !has(superlink.executor) || superlink.executor != 'kubernetes'",
         _superlink_executor_in_subprocess,
     ),
     Rule(
         "spec.supernodes.pools[*].executor may be kubernetes only when isolationMode=process",
         SPEC,
-        f"self.isolationMode == 'process' || {NO_POOL_LAUNCHES_PODS}",
+        f"process || {NO_POOL_LAUNCHES_PODS}",
         _pools(_subprocess, _launches_pods, "executor"),
     ),
     Rule(
         "spec.supernodes.pools[*].executor may be kubernetes only when mode is StatefulSet: a "
         "task of a DaemonSet's pod could land on another node than its data",
         SPEC,
-        f"self.mode == 'StatefulSet' || {NO_POOL_LAUNCHES_PODS}",
+        f"stateful || {NO_POOL_LAUNCHES_PODS}",
         _pools(_daemon, _launches_pods, "executor"),
     ),
     Rule(
@@ -333,17 +343,15 @@ RULES = (
         "or spec.superlink.external only when insecure=true: no CA could sign certificates for "
         "SuperNodes, so their tasks would reach them in plain text",
         SPEC,
-        f"!has(self.insecure) || self.insecure || !{EXTERNAL} && (!has(self.tls) || "
-        "!has(self.tls.secretName) && !has(self.tls.issuerRef)) || "
-        f"{NO_POOL_LAUNCHES_PODS}",
+        "insecure || !external && (!has(self.tls) || !has(self.tls.secretName) && "
+        f"!has(self.tls.issuerRef)) || {NO_POOL_LAUNCHES_PODS}",
         _pools(_certified_elsewhere, _launches_pods, "executor"),
     ),
     Rule(
         "spec.supernodes.pools[*].gpu.mountAll must be false when executor=kubernetes: use "
         "gpu.enabled, which requests GPUs for each task",
         POOL,
-        "!has(self.executor) || self.executor != 'kubernetes' || "
-        "!has(self.gpu) || !has(self.gpu.mountAll) || !self.gpu.mountAll",
+        "!launches_pods || !mounts_all",
         _pools(
             _always, lambda pool: _launches_pods(pool) and pool.gpu.mount_all, "gpu", "mountAll"
         ),
@@ -352,8 +360,7 @@ RULES = (
         "spec.supernodeAuth.enabled may be true only when insecure=false: a SuperLink without TLS "
         "cannot tell SuperNodes apart",
         SPEC,
-        "!has(self.supernodeAuth) || !has(self.supernodeAuth.enabled) || "
-        "!self.supernodeAuth.enabled || has(self.insecure) && !self.insecure",
+        "!keys || !insecure",
         _authenticated_without_tls,
     ),
     Rule(
@@ -374,7 +381,7 @@ RULES = (
         "spec.supernodes.pools[*].executor may not be kubernetes in pools with placement: no "
         "rights to make pods are given out on managed clusters",
         POOL,
-        "!has(self.executor) || self.executor != 'kubernetes' || !has(self.placement)",
+        "!launches_pods || !has(self.placement)",
         _pools(
             _always,
             lambda pool: pool.placement is not None and _launches_pods(pool),
@@ -385,15 +392,15 @@ RULES = (
         "metadata.name must start with a letter, end with a letter or digit and hold only "
         "lower-case letters, digits and '-': Services are named after it",
         ROOT,
-        "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
+        "name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
         _name_unfit,
     ),
     Rule(
         f"metadata.name is too long: <name>-superlink may have {LONGEST_NAME} characters, "
         f"{LONGEST_STATEFUL_NAME} with persistence or volumeClaimTemplates",
         ROOT,
-        f"size(self.metadata.name) + size('-superlink') <= {LONGEST_STATEFUL_NAME} || "
-        f"size(self.metadata.name) + size('-superlink') <= {LONGEST_NAME} && "
+        f"size(name + '-superlink') <= {LONGEST_STATEFUL_NAME} || "
+        f"size(name + '-superlink') <= {LONGEST_NAME} && "
         "!has(self.spec.superlink.persistence) && "
         "(!has(self.spec.superlink.volumeClaimTemplates) || "
         "size(self.spec.superlink.volumeClaimTemplates) == 0)",
@@ -404,10 +411,9 @@ RULES = (
         f"{LONGEST_STATEFUL_NAME} in StatefulSet mode",
         ROOT,
         "self.spec.supernodes.pools.all(p, "
-        "size(self.metadata.name) + size('-supernode-') + size(p.name) <= "
-        f"{LONGEST_STATEFUL_NAME} || self.spec.mode != 'StatefulSet' && "
-        "size(self.metadata.name) + size('-supernode-') + size(p.name) <= "
-        f"{LONGEST_NAME})",
+        f"size(name + '-supernode-' + p.name) <= {LONGEST_STATEFUL_NAME} || "
+        "self.spec.mode != 'StatefulSet' && "
+        f"size(name + '-supernode-' + p.name) <= {LONGEST_NAME})",
         _pool_name_too_long,
     ),
 )
