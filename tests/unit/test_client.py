@@ -501,6 +501,29 @@ def test_a_calm_watch_takes_what_gathers_at_once(monkeypatch: pytest.MonkeyPatch
     assert 0 < len(pauses) < 10
 
 
+def test_a_calm_watch_waits_little_after_a_line_that_comes_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pauses = count_pauses(monkeypatch)
+    assert follow(stream(b"alone\n"), calm=0.05) == [b"alone"]
+    assert pauses == [pytest.approx(0.05 / module.MANY)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "size", "expected"),
+    [
+        (0, 100, 0.0),
+        (1, 100, 1 / module.MANY),
+        (module.MANY, 100, 1.0),
+        (1000, module.MUCH, 1.0),
+        (1000, 4 * module.MUCH, 0.25),
+    ],
+    ids=["a part of one", "one", "some", "many", "too many"],
+)
+def test_a_watch_is_calm_where_lines_come_often(lines: int, size: int, expected: float) -> None:
+    assert module.calmness(lines, size) == expected
+
+
 def test_a_calm_watch_does_not_fall_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     """It reads 128 KB at a time, and does not pause while there are more."""
     pauses = count_pauses(monkeypatch)

@@ -25,9 +25,10 @@ JSON_PATCH = "application/json-patch+json"
 ACCEPT = f"{JSON}, */*"
 MERGE_PATCH = "application/merge-patch+json"
 
-# Where so many bytes of a watch were waiting there may be more, and the server ends a watch that
-# falls behind.
-MUCH = 1 << 16
+# A calm watch waits for so many lines, and for no more bytes than fit into the buffer of a socket:
+# behind a full one the server waits, and it ends a watch that falls behind.
+MANY = 5
+MUCH = 1 << 17
 
 # Of an object that exists no version is this old, so an apply that names it can only create.
 NEVER = "1"
@@ -139,7 +140,7 @@ class Client:
         self, path: str, calm: float = 0.0, **parameters: str
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         """The lines of a watch, for as long as the server keeps it open; with `calm`, those of
-        so many seconds at a time, which costs a fraction of reading each as it comes."""
+        up to so many seconds at a time, which costs a fraction of reading each as it comes."""
         timeout = aiohttp.ClientTimeout(sock_connect=CONNECT_SECONDS, sock_read=IDLE_SECONDS)
         token = await self._token()
         async with self._answer("GET", path, parameters, _headers(token), timeout) as answer:
@@ -275,14 +276,22 @@ def _headers(token: str | None, content: str | None = None) -> dict[str, str]:
 
 async def _lines(answer: aiohttp.ClientResponse, calm: float) -> AsyncIterator[bytes]:
     """Whole lines of whatever length."""
-    rest = b""
+    rest, came, count = b"", 0, 0
     async for chunk in answer.content.iter_any():
         *lines, rest = (rest + chunk).split(b"\n") if rest else chunk.split(b"\n")
         for line in lines:
             if line:
                 yield line
+        came, count = came + len(chunk), count + len(lines)
         if calm and len(chunk) < MUCH:
-            await _keep_calm(answer, calm)
+            await _keep_calm(answer, calm * calmness(count, came))
+            came = count = 0
+
+
+def calmness(lines: int, size: int) -> float:
+    """How much of its calm a watch may have after so many lines of this size: little for the
+    few, which somebody waits for, and little for very many, which have piled up."""
+    return min(lines / MANY, MUCH / size, 1.0)
 
 
 async def _keep_calm(answer: aiohttp.ClientResponse, seconds: float) -> None:
