@@ -1,6 +1,7 @@
 """Requests and answers byte by byte, as a server on this machine gives them."""
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
@@ -172,6 +173,24 @@ def test_an_answer_has_one_of_many_forms(text: bytes, code: int, body: bytes) ->
 def test_headers_are_found_however_they_are_written() -> None:
     answer = answer_to(b"HTTP/1.1 429 Slow\r\nRETRY-After: 7\r\nContent-Length: 0\r\n\r\n")
     assert answer.headers[b"retry-after"] == b"7"
+
+
+def test_a_server_that_does_not_shake_hands_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "CONNECT_SECONDS", 0.05)
+
+    async def never(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    async def scenario() -> None:
+        server = await asyncio.start_server(never, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        exchange = Exchange(f"https://127.0.0.1:{port}", ssl.create_default_context(), {})
+        with pytest.raises(TimeoutError, match=r"no connection within 0\.05 s"):
+            await get(exchange)
+        server.close()
+
+    run(scenario)
 
 
 def test_a_connection_is_used_again() -> None:

@@ -15,8 +15,9 @@ from .resources import Resource
 log = logging.getLogger(__name__)
 
 PAGE = 500
-# Each watch ends by itself in time, so that replicas of the API server share the load.
-WATCH_SECONDS = (240, 360)
+# Each watch ends by itself in time: so that replicas of the API server share the load, and before
+# it is taken for dead, for a watch of Events has no bookmarks and may be silent for good.
+WATCH_SECONDS = (90, 140)
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 5.0
 GONE = 410

@@ -15,7 +15,8 @@ from .exchange import CONNECT_SECONDS, Exchange
 from .resources import Resource
 
 REQUEST_SECONDS = 30.0
-# The server sends a bookmark a minute on a watch that has nothing else to say.
+# The server sends a bookmark a minute on most watches that have nothing else to say, and the others
+# end before that.
 IDLE_SECONDS = 150.0
 
 APPLY = "application/apply-patch+yaml"  # JSON is YAML, and quicker to write
@@ -227,7 +228,7 @@ class Client:
                 answer = await self._exchange.send(method, path, parameters, headers, data)
             code = answer.code
         except OSError as error:  # a TimeoutError is one
-            raise Unreachable(str(error) or type(error).__name__) from error
+            raise Unreachable(str(error) or f"no answer within {seconds:.2g} s") from error
         finally:
             self._observe(method, code)
         if code >= 400:

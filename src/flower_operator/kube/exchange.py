@@ -83,10 +83,13 @@ class Exchange:
 
     async def _connect(self) -> "_Connection":
         loop = asyncio.get_running_loop()
-        async with asyncio.timeout(CONNECT_SECONDS):
-            _, connection = await loop.create_connection(
-                _Connection, self._host, self._port, ssl=self._tls
-            )
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                _, connection = await loop.create_connection(
+                    _Connection, self._host, self._port, ssl=self._tls
+                )
+        except TimeoutError:
+            raise TimeoutError(f"no connection within {CONNECT_SECONDS:.2g} s") from None
         return connection
 
     async def _ask(self, connection: "_Connection", request: bytes) -> Answer:
