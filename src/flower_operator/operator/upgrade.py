@@ -147,6 +147,8 @@ def _next(
         return [link, *changing, *new], _waiting(link, wait, progress)
     # SuperNodes that do not understand the new SuperLink have nothing to lose.
     waiting = [each for each in changing if not _mismatch(link.wanted, each.current)]
+    # Who is not ready as it is goes first: until it is, no other pool should be down.
+    waiting.sort(key=lambda each: each.settled)
     if link.changes or not link.settled:
         return waiting, _going(link, connected, progress)
     rolling = [each for each in pools if each.workload and not each.changes and not each.settled]
