@@ -1,5 +1,8 @@
 """The operator under load: many Federations on kwok nodes, beside the same objects made directly.
 
+They are spread over namespaces, as many teams are: for each change of a pod or a Deployment
+Kubernetes' own controllers look at all the Services, pods or ReplicaSets of its namespace.
+
 python -m bench.operator [COUNT...]
 """
 
@@ -15,6 +18,7 @@ from typing import Any
 
 import msgspec
 
+from flower_operator.api.types import Federation
 from flower_operator.kube.applied import Owner, owned
 from flower_operator.kube.cache import Cache
 from flower_operator.kube.client import Client
@@ -36,6 +40,7 @@ from tests.harness.waiting import wait_for
 
 COUNTS = (100, 1000, 3000)
 NODES = 10
+IN_A_NAMESPACE = 100
 AT_ONCE = 16
 EDITS = 50
 REST_SECONDS = 120
@@ -126,6 +131,7 @@ def measure(count: int) -> Figures:
     with ControlPlane(controllers=True, nodes=NODES) as cluster:
         cluster.kubectl("apply", "-f", str(CRD))
         wait_for(lambda: _served(cluster), "the CRD is not served", timeout=30)
+        _make_namespaces(cluster, count)
         asyncio.run(_warm_up(cluster))
         figures = asyncio.run(_operator(cluster, count, before, floor_cpu))
     after, _ = _measure_floor(count)
@@ -135,6 +141,7 @@ def measure(count: int) -> Figures:
 
 def _measure_floor(count: int) -> tuple[float, float]:
     with ControlPlane(controllers=True, nodes=NODES) as cluster:
+        _make_namespaces(cluster, count)
         return asyncio.run(_floor(cluster, count))
 
 
@@ -145,7 +152,7 @@ async def _floor(cluster: ControlPlane, count: int) -> tuple[float, float]:
         started, cpu = time.monotonic(), time.process_time()
 
         async def create(each: dict[str, Any]) -> None:
-            await client.create(CHILDREN[each["kind"]], "default", each)
+            await client.create(CHILDREN[each["kind"]], each["metadata"]["namespace"], each)
 
         await _all_at_once(objects, create)
         await _until(
@@ -166,7 +173,7 @@ async def _operator(cluster: ControlPlane, count: int, floor: float, floor_cpu: 
             )
 
         async def create(each: dict[str, Any]) -> None:
-            await client.create(FEDERATION, "default", each)
+            await client.create(FEDERATION, each["metadata"]["namespace"], each)
 
         documents = [_federation(number) for number in range(count)]
         with OperatorProcess(cluster.kubeconfig) as operator:
@@ -206,16 +213,30 @@ async def _operator(cluster: ControlPlane, count: int, floor: float, floor_cpu: 
         )
 
 
+def _make_namespaces(cluster: ControlPlane, count: int) -> None:
+    names = {_namespace(number) for number in range(count)}
+    for name in names:
+        cluster.kubectl("create", "namespace", name)
+    path = "/api/v1/serviceaccounts?fieldSelector=metadata.name=default"
+
+    def accounts() -> set[str]:
+        items = cluster.request("GET", path)[1]["items"]
+        return {each["metadata"]["namespace"] for each in items}
+
+    wait_for(lambda: names <= accounts(), "a namespace has no ServiceAccount", timeout=60)
+
+
 async def _warm_up(cluster: ControlPlane) -> None:
     """Wait for the garbage collector, which looks for new kinds twice a minute."""
     async with _client(cluster) as client:
-        created = await client.create(FEDERATION, "default", _federation(0))
+        namespace = _namespace(0)
+        created = await client.create(FEDERATION, namespace, _federation(0))
         metadata = msgspec.json.decode(created)["metadata"]
         owner = Owner(FEDERATION.api_version, FEDERATION.kind, metadata["name"], metadata["uid"])
-        child = {"kind": "ConfigMap", "metadata": {"name": "child", "namespace": "default"}}
-        await client.create(CONFIG_MAP, "default", owned(child, owner))
-        await client.delete(FEDERATION, "default", owner.name, owner.uid, "Background")
-        path = CONFIG_MAP.path("default", "child")
+        child = {"kind": "ConfigMap", "metadata": {"name": "child", "namespace": namespace}}
+        await client.create(CONFIG_MAP, namespace, owned(child, owner))
+        await client.delete(FEDERATION, namespace, owner.name, owner.uid, "Background")
+        path = CONFIG_MAP.path(namespace, "child")
         await _until(lambda: cluster.request("GET", path)[0] == 404)
 
 
@@ -233,12 +254,13 @@ def _versions(cluster: ControlPlane) -> dict[str, str]:
     """The version of everything that the operator might write."""
     result = {}
     for resource in (FEDERATION, SERVICE, DEPLOYMENT, STATEFUL_SET, EVENT):
-        answer = cluster.request("GET", resource.path("default"))[1]
+        answer = cluster.request("GET", resource.path())[1]
         for each in answer["items"]:
             metadata = each["metadata"]
             ours = resource != EVENT or each["source"].get("component") == "flower-operator"
             if ours:
-                result[f"{resource.plural}/{metadata['name']}"] = metadata["resourceVersion"]
+                key = f"{resource.plural}/{metadata['namespace']}/{metadata['name']}"
+                result[key] = metadata["resourceVersion"]
     return result
 
 
@@ -248,8 +270,8 @@ def _some(count: int) -> list[int]:
 
 async def _edit(client: Client, number: int) -> float:
     """Seconds from the answer to an edit until the StatefulSet has it."""
-    name = f"federation-{number}"
-    now = msgspec.json.decode(await client.get(STATEFUL_SET.path("default"), limit="1"))
+    path = STATEFUL_SET.path(_namespace(number))
+    now = msgspec.json.decode(await client.get(path, limit="1"))
     version = now["metadata"]["resourceVersion"]
     edited: list[float] = []
 
@@ -260,10 +282,10 @@ async def _edit(client: Client, number: int) -> float:
         edited.append(time.monotonic())
 
     async with client.watch(
-        STATEFUL_SET.path("default"),
+        path,
         watch="1",
         resourceVersion=version,
-        fieldSelector=f"metadata.name={name}-supernode-default",
+        fieldSelector=f"metadata.name={_name(number)}-supernode-default",
     ) as lines:
         editing = asyncio.create_task(edit())
         async for line in lines:
@@ -275,15 +297,28 @@ async def _edit(client: Client, number: int) -> float:
 
 
 def _children(number: int) -> list[dict[str, Any]]:
-    federation = small_federation(f"federation-{number}", "1.41.0", "process", insecure=True)
-    return list(render(federation, Facts()).objects)
+    objects = list(render(_bare(number), Facts()).objects)
+    for each in objects:
+        each["metadata"]["namespace"] = _namespace(number)
+    return objects
 
 
 def _federation(number: int) -> dict[str, Any]:
-    federation = small_federation(f"federation-{number}", "1.41.0", "process", insecure=True)
-    document = federation.model_dump(by_alias=True, exclude_unset=True)
-    document["metadata"]["namespace"] = "default"
+    document = _bare(number).model_dump(by_alias=True, exclude_unset=True)
+    document["metadata"]["namespace"] = _namespace(number)
     return document
+
+
+def _bare(number: int) -> Federation:
+    return small_federation(_name(number), "1.41.0", "process", insecure=True)
+
+
+def _name(number: int) -> str:
+    return f"federation-{number}"
+
+
+def _namespace(number: int) -> str:
+    return f"team-{number // IN_A_NAMESPACE}"
 
 
 def _served(cluster: ControlPlane) -> bool:
