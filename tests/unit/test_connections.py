@@ -23,8 +23,8 @@ from flower_operator.operator.connections import (
     Connections,
 )
 from flower_operator.operator.desired import desired_of
+from flower_operator.status.observation import Connected
 from flower_operator.status.outline import Outline
-from flower_operator.status.summary import Connected
 from flower_operator.trust.keys import Enrolment, Keyring
 from tests.unit.federations import document
 from tests.unit.observations import federation

@@ -14,8 +14,9 @@ from flower_operator.operator.desired import Identity, desired_of, pool_part
 from flower_operator.operator.upgrade import decide_upgrade
 from flower_operator.render import Facts
 from flower_operator.render.facts import Identities
+from flower_operator.status.observation import Fault, Observation
 from flower_operator.status.observed import Workload
-from flower_operator.status.summary import Fault, Observation, refuse
+from flower_operator.status.summary import refuse
 from flower_operator.trust.keys import KeyPair, changed_keyring, decide_keys
 from tests.unit.federations import Document, container, document, find, plan, pod, value_of
 from tests.unit.observations import federation

@@ -54,9 +54,9 @@ from flower_operator.render.facts import Numbers
 from flower_operator.render.metadata import RELEASE
 from flower_operator.render.releases import find_releases
 from flower_operator.render.skupper import Grant
+from flower_operator.status.observation import Placed
 from flower_operator.status.observed import Metadata
 from flower_operator.status.outline import Exposure, PoolOutline
-from flower_operator.status.summary import Placed
 from tests.unit.federations import Document, document, find
 
 ROUTE = Route("192.0.2.7", 30092)

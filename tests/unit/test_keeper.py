@@ -18,8 +18,8 @@ from flower_operator.operator.given import LOOK_SECONDS, Elsewhere
 from flower_operator.operator.maker import Maker
 from flower_operator.operator.safe import Safe
 from flower_operator.operator.trust import Keeper, Trusted, may_have_runs
+from flower_operator.status.observation import Connected
 from flower_operator.status.observed import Trust, TrustForm, Workload, trust_of
-from flower_operator.status.summary import Connected
 from flower_operator.trust.layout import encode_secret
 from tests.harness.certificates import issued_certificate
 from tests.unit.federations import Document, document

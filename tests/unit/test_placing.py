@@ -30,8 +30,8 @@ from flower_operator.operator.ledger import Ledger
 from flower_operator.operator.placement import Placements
 from flower_operator.operator.safe import TrustFault
 from flower_operator.render import Facts
+from flower_operator.status.observation import Connected
 from flower_operator.status.observed import Metadata
-from flower_operator.status.summary import Connected
 from flower_operator.trust.certificates import make_key_pair
 from tests.unit.federations import Document, document
 from tests.unit.observations import UID, federation

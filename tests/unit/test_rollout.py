@@ -8,7 +8,7 @@ from flower_operator.api.types import Rollout
 from flower_operator.fleet.observed import Work
 from flower_operator.fleet.rollout import Spread, allowed_failures, spread_of
 from flower_operator.status.conditions import format_time
-from flower_operator.status.summary import Fault, Observation, Placed
+from flower_operator.status.observation import Fault, Observation, Placed
 from tests.unit.test_status import outline, summary
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)

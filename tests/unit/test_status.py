@@ -11,16 +11,10 @@ from hypothesis import strategies as st
 from flower_operator.api.types import Condition, FederationStatus
 from flower_operator.operator.desired import desired_of
 from flower_operator.status.conditions import LONGEST_MESSAGE, Finding
+from flower_operator.status.observation import Connected, Fault, Observation
 from flower_operator.status.observed import Metadata, Mishap, Pod, Workload
 from flower_operator.status.outline import Outline
-from flower_operator.status.summary import (
-    Connected,
-    Fault,
-    Observation,
-    Summary,
-    refuse,
-    summarize,
-)
+from flower_operator.status.summary import Summary, refuse, summarize
 from flower_operator.status.troubles import Trouble
 from tests.unit.federations import document
 from tests.unit.observations import federation, workload

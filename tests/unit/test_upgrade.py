@@ -18,9 +18,10 @@ from flower_operator.operator.desired import SUPERLINK, Identity, Part, desired_
 from flower_operator.operator.upgrade import Upgrade, decide_upgrade
 from flower_operator.render.metadata import RELEASE
 from flower_operator.status.conditions import conditions_of
+from flower_operator.status.observation import Connected
 from flower_operator.status.observed import Metadata, Pod, Workload
 from flower_operator.status.outline import Outline
-from flower_operator.status.summary import UPGRADING, Connected
+from flower_operator.status.summary import UPGRADING
 from tests.unit.federations import Document, document
 from tests.unit.observations import federation
 

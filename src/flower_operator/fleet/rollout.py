@@ -7,7 +7,7 @@ from datetime import datetime
 
 from ..api.types import Rollout
 from ..status.conditions import parse_time
-from ..status.summary import Fault
+from ..status.observation import Fault
 from .observed import Work
 
 

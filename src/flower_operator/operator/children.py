@@ -12,8 +12,8 @@ from ..kube.client import Client
 from ..kube.errors import ApiError
 from ..render import Facts
 from ..render.metadata import MANAGER
+from ..status.observation import Fault
 from ..status.observed import Federation, Metadata
-from ..status.summary import Fault
 from .actions import (
     APPLIED,
     Action,

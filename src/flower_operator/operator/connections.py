@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 from ..flower.dialects import Dialect, dialect_of
 from ..flower.releases import parse_release
+from ..status.observation import Connected
 from ..status.outline import Outline
-from ..status.summary import Connected
 from ..trust.keys import Roster, own_enrolment
 from .caches import Key
 

@@ -10,9 +10,9 @@ from ..kube.client import Client
 from ..kube.errors import ApiError
 from ..kube.resources import SECRET
 from ..render.facts import Identities
+from ..status.observation import Fault
 from ..status.observed import Federation, TrustForm, Workload
 from ..status.outline import Outline
-from ..status.summary import Fault
 from ..trust.decisions import Decision, RolledOut
 from ..trust.given import Unfit, check, drop, missing_files, start_with, take, version_of
 from ..trust.layout import BUNDLE_FILE, Files, Part, Stored, decode_secret

@@ -12,8 +12,8 @@ from ..kube.client import Client
 from ..kube.errors import ApiError
 from ..kube.resources import CERTIFICATE, SECRET
 from ..render.metadata import trust_labels
+from ..status.observation import Fault
 from ..status.observed import Federation, Metadata, Trust, TrustForm
-from ..status.summary import Fault
 from ..trust.layout import Part
 from ..trust.names import address_of
 from .desired import owner_of

@@ -10,9 +10,9 @@ from ..kube.errors import ApiError
 from ..kube.resources import POD
 from ..render.secrets import GATE
 from ..status.admissions import Admissions, admissions_of, names_of
+from ..status.observation import Connected
 from ..status.observed import Federation, Pod, Workload
 from ..status.outline import Outline, PoolOutline
-from ..status.summary import Connected
 from ..trust.decisions import Step
 from ..trust.keys import (
     KeyDecision,

@@ -14,8 +14,8 @@ from ..kube.client import Client
 from ..kube.errors import ApiError
 from ..kube.resources import CONFIG_MAP
 from ..render.metadata import trust_labels
+from ..status.observation import Fault
 from ..status.observed import Federation, Metadata
-from ..status.summary import Fault
 from .desired import owner_of
 from .safe import TrustFault
 

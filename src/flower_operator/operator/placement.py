@@ -33,9 +33,9 @@ from ..render.facts import Numbers
 from ..render.metadata import PREFIX
 from ..render.skupper import Grant
 from ..status.interconnect import grants_of
+from ..status.observation import Connected, Placed
 from ..status.observed import Federation, Workload
 from ..status.outline import Exposure, Outline
-from ..status.summary import Connected, Placed
 from ..trust.keys import Enrolment
 from .caches import Caches, Key
 from .desired import FEDERATION, parsed_of

@@ -22,10 +22,11 @@ from ..render.facts import Identities, Numbers
 from ..render.metadata import MANAGER
 from ..status.admissions import Admissions
 from ..status.interconnect import MISSING, grants_of, interconnected
+from ..status.observation import Fault, Observation, Placed
 from ..status.observed import Federation
 from ..status.outline import Outline
 from ..status.stranded import find_stranded, patience_left
-from ..status.summary import Fault, Observation, Placed, refuse, summarize
+from ..status.summary import refuse, summarize
 from .caches import Caches, Key
 from .children import Children, Outcome
 from .connections import Connections

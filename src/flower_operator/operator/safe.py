@@ -9,8 +9,8 @@ from ..kube.client import Client
 from ..kube.errors import ApiError
 from ..kube.resources import CONFIG_MAP, SECRET
 from ..render.metadata import trust_labels
+from ..status.observation import Fault
 from ..status.observed import Federation
-from ..status.summary import Fault
 from ..trust.layout import Files, decode_secret, encode_secret
 from .caches import Caches
 from .desired import owner_of

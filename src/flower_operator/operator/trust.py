@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from ..render.facts import Identities
+from ..status.observation import Connected, Fault
 from ..status.observed import Federation, Workload
 from ..status.outline import Outline
-from ..status.summary import Connected, Fault
 from ..trust.decisions import Decision, RolledOut, Step, Wanted, decide, decide_secret
 from ..trust.layout import BUNDLE_FILE, Files, Part, Stored
 from ..trust.names import with_addresses

@@ -18,9 +18,10 @@ from ..flower.dialects import dialect_of
 from ..flower.releases import Release, parse_release
 from ..render.metadata import RELEASE
 from ..status.conditions import Finding, format_time, parse_time
+from ..status.observation import Connected, Fault
 from ..status.observed import Pod, Workload
 from ..status.outline import Outline, PoolOutline
-from ..status.summary import UPGRADING, Connected, Fault
+from ..status.summary import UPGRADING
 from .desired import SUPERLINK, Identity, Part, pool_part
 
 
