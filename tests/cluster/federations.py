@@ -215,9 +215,9 @@ class Namespace:
         status, answer = self.cluster.request("GET", path)
         return decode_secret(answer["data"] if status == 200 else {})
 
-    def make_older(self, secret: str, days: int) -> None:
+    def make_older(self, secret: str, age: timedelta) -> None:
         """As if what is in a Secret of the operator's had been made so long before."""
-        record = older_record(self.secret(secret)[RECORD_FILE], timedelta(days=days))
+        record = older_record(self.secret(secret)[RECORD_FILE], age)
         path = f"/api/v1/namespaces/{self.name}/secrets/{secret}"
         body = {"data": encode_secret({RECORD_FILE: record})}
         status, answer = self.cluster.request("PATCH", path, body)

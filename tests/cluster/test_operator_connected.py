@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -153,7 +154,7 @@ def test_serverapps_and_supernodes_are_not_restarted_under_a_run_for_a_new_ca_or
         before = [annotations(room, *each) for each in others]
         served = annotations(room, "StatefulSet", "kept-superlink")[CERTIFICATE]
         for part, days in AGES.items():
-            room.make_older(f"kept-{part}", days)
+            room.make_older(f"kept-{part}", timedelta(days=days))
         wait_until(
             lambda: annotations(room, "StatefulSet", "kept-superlink")[CERTIFICATE] != served,
             "the SuperLink has no new certificate",

@@ -1,11 +1,15 @@
 """What the operator makes of a changed Flower release."""
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
+from flower_operator.trust.decisions import SECRET_LIFE
+from flower_operator.trust.records import Secret, read_secret
 from tests.cluster.federations import Document, Namespace, condition, manifest, wait_until
 from tests.cluster.test_operator_examples import make_volume
+from tests.cluster.test_operator_trust import secure
 from tests.harness.nodes import FATE
 
 pytestmark = pytest.mark.usefixtures("operator")
@@ -38,6 +42,17 @@ def image_of(namespace: Namespace, kind: str, name: str) -> str:
 def images(namespace: Namespace) -> list[str]:
     parts = [("Deployment", SUPERLINK), ("StatefulSet", NORTH), ("StatefulSet", SOUTH)]
     return [image_of(namespace, *part) for part in parts]
+
+
+def keep_state(namespace: Namespace) -> Document:
+    """What a SuperLink is told to keep its state on a volume, which is there."""
+    claim = {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi"}},
+        "storageClassName": "none",
+    }
+    make_volume(namespace, f"state-{SUPERLINK}-0", claim)
+    return {"persistence": {"size": "1Gi", "storageClassName": "none"}}
 
 
 def versions(namespace: Namespace, *names: str) -> list[str]:
@@ -87,13 +102,7 @@ def test_the_superlink_goes_first_then_one_pool_after_another_and_all_the_way_ba
 def test_a_database_has_no_way_back_but_from_a_release_that_never_started(
     namespace: Namespace,
 ) -> None:
-    claim = {
-        "accessModes": ["ReadWriteOnce"],
-        "resources": {"requests": {"storage": "1Gi"}},
-        "storageClassName": "none",
-    }
-    make_volume(namespace, f"state-{SUPERLINK}-0", claim)
-    kept: Document = {"persistence": {"size": "1Gi", "storageClassName": "none"}}
+    kept = keep_state(namespace)
     old = lab("1.34.0", **kept)
     namespace.apply(old)
     namespace.wait_until_ready("lab")
@@ -116,3 +125,28 @@ def test_a_database_has_no_way_back_but_from_a_release_that_never_started(
     namespace.cluster.kubectl("delete", "statefulset", SUPERLINK, "-n", namespace.name)
     namespace.wait_until_ready("lab")
     assert namespace.differences(old) == []
+
+
+def test_while_a_release_is_refused_what_runs_has_its_secrets_renewed(namespace: Namespace) -> None:
+    document = secure()
+    document["spec"]["superlink"] |= keep_state(namespace)
+    namespace.apply(document)
+    namespace.wait_until_ready("lab")
+    document["spec"]["version"] = "1.34.0"
+    namespace.apply(document)
+    namespace.wait_for_condition("lab", "Degraded", "True", "DatabaseMismatch")
+
+    before = superexec_secret(namespace)
+    # A moment from now, so that nothing but time tells the operator to look again.
+    age = before.made + SECRET_LIFE - datetime.now(UTC) - timedelta(seconds=4)
+    namespace.make_older("lab-superexec", age)
+    wait_until(
+        lambda: superexec_secret(namespace).identity != before.identity,
+        "the secret stays as it was",
+    )
+
+
+def superexec_secret(namespace: Namespace) -> Secret:
+    found = read_secret(namespace.secret("lab-superexec"))
+    assert found
+    return found

@@ -16,24 +16,19 @@ from flower_operator.kube.resources import POD
 from flower_operator.render.agent import REPORT
 from flower_operator.trust.certificates import make_key_pair
 from tests.cluster.federations import Document, Namespace, wait_until
-from tests.cluster.test_operator_connected import controller
-from tests.cluster.test_operator_identity import Site
 from tests.fleet.federations import fleet_manifest, label, left_on, listed, select
 from tests.fleet.test_harness import user_of
 from tests.fleet.test_hostile import tell_as_south
 from tests.fleet.test_identity import (
-    RELEASE,
     agent,
-    apply_with_keys,
     held,
+    keyed_site,
     private_keys,
     supernodes,
 )
 from tests.harness.managed_cluster import MANAGED_CLUSTERS, ManagedCluster
 from tests.harness.open_cluster_management import Hub
 from tests.harness.operator_process import OperatorProcess
-from tests.harness.processes import ProcessGroup
-from tests.local.test_control_api import Stage
 
 SECRET = "/api/v1/namespaces/open-cluster-management-agent/secrets/hub-kubeconfig-secret"
 REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
@@ -148,54 +143,41 @@ def test_a_cluster_that_is_not_accepted_any_more_is_out_at_once_and_not_believed
     fleet: Hub, namespace: Namespace, operator: OperatorProcess
 ) -> None:
     north, south = fleet.clusters["north"], fleet.clusters["south"]
-    for name in ("north", "south"):
-        label(fleet, name, keyed="yes")
-    select(namespace, keyed="yes")
-    operator.stop()  # it cannot reach a SuperLink from here
     try:
-        with ProcessGroup() as group:
-            site = Site(namespace, Stage(RELEASE, group, secure=True))
-            with controller(fleet.plane, site.stage.control, fleet=True):
-                apply_with_keys(namespace)
-                with agent(group, north, namespace), agent(group, south, namespace):
-                    site.start_superlink()
-                    wait_until(
-                        lambda: not held(north, namespace) and not held(south, namespace),
-                        lambda: f"pods are held: {site.said()}",
-                    )
-                    # Lost it is as good as there.
-                    south.lose()
-                    namespace.wait_for_condition("lab", "Degraded", "True", "ClusterLost")
-                    site.wait_for_statuses(registered=2)
+        with keyed_site(fleet, namespace, operator, "north", "south") as site:
+            with agent(site, north), agent(site, south):
+                site.start_superlink()
+                wait_until(
+                    lambda: not held(north, namespace) and not held(south, namespace),
+                    lambda: f"pods are held: {site.said()}",
+                )
+                # Lost it is as good as there.
+                south.lose()
+                namespace.wait_for_condition("lab", "Degraded", "True", "ClusterLost")
+                site.wait_for_statuses(registered=2)
 
-                    accept(fleet, "south", accepted=False)
-                    site.wait_for_statuses(registered=1, unregistered=1)
-                    wait_until(
-                        lambda: (
-                            "deletionTimestamp" in work_of(fleet, namespace, "south")["metadata"]
-                        ),
-                        "its part is not marked for deletion",
-                    )
-                    # What it tells of now is not registered; what north tells of later is.
-                    tell_of_key(fleet, namespace, make_key_pair().public)
-                    before = private_keys(north, namespace)
-                    (pod,) = supernodes(north, namespace)
-                    path = f"{POD.path(namespace.name)}/{pod['metadata']['name']}"
-                    north.plane.request("DELETE", path)
-                    wait_until(
-                        lambda: before.keys().isdisjoint(private_keys(north, namespace)),
-                        "no new key on north",
-                    )
-                    site.wait_for_statuses(registered=1, unregistered=2)
+                accept(fleet, "south", accepted=False)
+                site.wait_for_statuses(registered=1, unregistered=1)
+                wait_until(
+                    lambda: "deletionTimestamp" in work_of(fleet, namespace, "south")["metadata"],
+                    "its part is not marked for deletion",
+                )
+                # What it tells of now is not registered; what north tells of later is.
+                tell_of_key(fleet, namespace, make_key_pair().public)
+                before = private_keys(north, namespace)
+                (pod,) = supernodes(north, namespace)
+                path = f"{POD.path(namespace.name)}/{pod['metadata']['name']}"
+                north.plane.request("DELETE", path)
+                wait_until(
+                    lambda: before.keys().isdisjoint(private_keys(north, namespace)),
+                    "no new key on north",
+                )
+                site.wait_for_statuses(registered=1, unregistered=2)
 
-                # Accepted again, it clears up first.
-                label(fleet, "south", keyed=None)
-                accept(fleet, "south", accepted=True)
-                south.find_again()
-                wait_until(lambda: not left_on(south.plane, namespace), "left on south")
-            namespace.delete("lab")
+            # Accepted again, it clears up first.
+            label(fleet, "south", keyed=None)
+            accept(fleet, "south", accepted=True)
+            south.find_again()
+            wait_until(lambda: not left_on(south.plane, namespace), "left on south")
     finally:
         accept(fleet, "south", accepted=True)
-        operator.restart()
-        for name in ("north", "south"):
-            label(fleet, name, keyed=None)

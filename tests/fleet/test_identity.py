@@ -53,21 +53,41 @@ def private_keys(cluster: ManagedCluster, namespace: Namespace) -> dict[str, str
     return {uid: text for uid, text in files.items() if uid != PUBLIC_FILE}
 
 
-def apply_with_keys(namespace: Namespace) -> Document:
-    """A Federation whose SuperNodes, one on each cluster, have keys; nobody has any yet."""
+def keyed_manifest() -> Document:
+    """A Federation whose SuperNodes, one on each cluster, have keys."""
     security = {"insecure": False, "supernodeAuth": {"enabled": True}}
-    pools = [placed(replicas=1)]
-    document = fleet_manifest("lab", version=RELEASE, pools=pools, **security)
-    namespace.apply(document)
-    namespace.wait_for_condition("lab", "Ready", "False", "Placing")
-    return document
+    return fleet_manifest("lab", version=RELEASE, pools=[placed(replicas=1)], **security)
 
 
 @contextmanager
-def agent(group: ProcessGroup, cluster: ManagedCluster, namespace: Namespace) -> Iterator[None]:
+def keyed_site(
+    fleet: Hub, namespace: Namespace, operator: OperatorProcess, *clusters: str
+) -> Iterator[Site]:
+    """Such a Federation on these clusters, where nobody has a key yet, and an operator that can
+    reach its SuperLink."""
+    for name in clusters:
+        label(fleet, name, keyed="yes")
+    select(namespace, keyed="yes")
+    operator.stop()  # it cannot reach a SuperLink from here
+    try:
+        with ProcessGroup() as group:
+            site = Site(namespace, Stage(RELEASE, group, secure=True))
+            with controller(fleet.plane, site.stage.control, fleet=True):
+                namespace.apply(keyed_manifest())
+                namespace.wait_for_condition("lab", "Ready", "False", "Placing")
+                yield site
+            namespace.delete("lab")
+    finally:
+        operator.restart()
+        for name in clusters:
+            label(fleet, name, keyed=None)
+
+
+@contextmanager
+def agent(site: Site, cluster: ManagedCluster) -> Iterator[None]:
     """What kwok's pod of the addon would run, with the rights that the addon gives it."""
-    kubeconfig = agent_account(cluster, namespace)
-    server = start_agent(group, f"agent-{cluster.name}", str(kubeconfig), namespace.name)
+    kubeconfig = str(agent_account(cluster, site.room))
+    server = start_agent(site.stage.group, f"agent-{cluster.name}", kubeconfig, site.room.name)
     yield
     server.stop()
 
@@ -88,61 +108,49 @@ def test_keys_are_made_where_they_are_used_and_never_leave(
     fleet: Hub, namespace: Namespace, operator: OperatorProcess
 ) -> None:
     north, south = fleet.clusters["north"], fleet.clusters["south"]
-    for name in ("north", "south"):
-        label(fleet, name, keyed="yes")
-    select(namespace, keyed="yes")
-    operator.stop()  # it cannot reach a SuperLink from here
-    try:
-        with ProcessGroup() as group:
-            site = Site(namespace, Stage(RELEASE, group, secure=True))
-            with controller(fleet.plane, site.stage.control, fleet=True):
-                apply_with_keys(namespace)
-                with agent(group, north, namespace), agent(group, south, namespace):
-                    wait_until(lambda: bool(private_keys(north, namespace)), "no key on north")
-                    assert held(north, namespace)
+    with (
+        keyed_site(fleet, namespace, operator, "north", "south") as site,
+        agent(site, north),
+        agent(site, south),
+    ):
+        wait_until(lambda: bool(private_keys(north, namespace)), "no key on north")
+        assert held(north, namespace)
 
-                    site.start_superlink()
-                    wait_until(
-                        lambda: not held(north, namespace) and not held(south, namespace),
-                        lambda: f"pods are held: {site.said()}",
-                    )
-                    names = {str(node.name).partition("-")[0] for node in site.nodes()}
-                    assert names == {"edge@north", "edge@south"}
-                    for cluster in (north, south):
-                        (text,) = private_keys(cluster, namespace).values()
-                        key = load_ssh_private_key(text.encode(), None)
-                        assert isinstance(key, ec.EllipticCurvePrivateKey)
-                        site.stage.start_supernode(f"node-{cluster.name}", key)
-                    federation = namespace.wait_until_ready("lab")
-                    (pool,) = federation["status"]["pools"]
-                    assert [each["connected"] for each in pool["clusters"]] == [1, 1]
-                    assert_no_private_key_left(fleet, north, namespace)
+        site.start_superlink()
+        wait_until(
+            lambda: not held(north, namespace) and not held(south, namespace),
+            lambda: f"pods are held: {site.said()}",
+        )
+        names = {str(node.name).partition("-")[0] for node in site.nodes()}
+        assert names == {"edge@north", "edge@south"}
+        for cluster in (north, south):
+            (text,) = private_keys(cluster, namespace).values()
+            key = load_ssh_private_key(text.encode(), None)
+            assert isinstance(key, ec.EllipticCurvePrivateKey)
+            site.stage.start_supernode(f"node-{cluster.name}", key)
+        federation = namespace.wait_until_ready("lab")
+        (pool,) = federation["status"]["pools"]
+        assert [each["connected"] for each in pool["clusters"]] == [1, 1]
+        assert_no_private_key_left(fleet, north, namespace)
 
-                    # A pod that is made anew has a new key, and the old one is worth nothing.
-                    before = private_keys(north, namespace)
-                    (pod,) = supernodes(north, namespace)
-                    north.plane.request(
-                        "DELETE", f"{POD.path(namespace.name)}/{pod['metadata']['name']}"
-                    )
-                    wait_until(
-                        lambda: (
-                            before.keys().isdisjoint(private_keys(north, namespace))
-                            and not held(north, namespace)
-                        ),
-                        lambda: f"no new key: {site.said()}",
-                    )
-                    site.wait_for_statuses(online=1, registered=1, unregistered=1)
+        # A pod that is made anew has a new key, and the old one is worth nothing.
+        before = private_keys(north, namespace)
+        (pod,) = supernodes(north, namespace)
+        north.plane.request("DELETE", f"{POD.path(namespace.name)}/{pod['metadata']['name']}")
+        wait_until(
+            lambda: (
+                before.keys().isdisjoint(private_keys(north, namespace))
+                and not held(north, namespace)
+            ),
+            lambda: f"no new key: {site.said()}",
+        )
+        site.wait_for_statuses(online=1, registered=1, unregistered=1)
 
-                    # A cluster that is not selected any more is not let in any more.
-                    label(fleet, "south", keyed=None)
-                    site.wait_for_statuses(registered=1, unregistered=2)
-                    wait_until(lambda: not left_on(south.plane, namespace), "left on south")
-                    wait_until(lambda: not secret(south, namespace), "the keys stay on south")
-            namespace.delete("lab")
-    finally:
-        operator.restart()
-        for name in ("north", "south"):
-            label(fleet, name, keyed=None)
+        # A cluster that is not selected any more is not let in any more.
+        label(fleet, "south", keyed=None)
+        site.wait_for_statuses(registered=1, unregistered=2)
+        wait_until(lambda: not left_on(south.plane, namespace), "left on south")
+        wait_until(lambda: not secret(south, namespace), "the keys stay on south")
 
 
 def assert_no_private_key_left(fleet: Hub, cluster: ManagedCluster, namespace: Namespace) -> None:

@@ -1,6 +1,7 @@
 """Runs that outlive their SuperLink: a claim keeps what it knows."""
 
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +74,7 @@ def test_a_run_outlives_the_superlink_s_pod_and_a_certificate_of_a_new_ca(
         [name] = flight.apps
         flight.wait_until_training(name)
         for part, days in {"superexec": 366, "ca-key": 7300}.items():
-            namespace.make_older(f"{name}-{part}", days)
+            namespace.make_older(f"{name}-{part}", timedelta(days=days))
         document["spec"]["tls"] = {
             "subjectAltNames": ["fed.example.test"],
             "rotation": {"maxWait": "0s"},
