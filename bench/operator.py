@@ -1,9 +1,10 @@
 """The operator under load: many Federations on kwok nodes, beside the same objects made directly.
 
-They are spread over namespaces, as many teams are: for each change of a pod or a Deployment
-Kubernetes' own controllers look at all the Services, pods or ReplicaSets of its namespace.
+In one namespace, and in as many as make a hundred for each: for each change of a pod or a
+Deployment Kubernetes' own controllers look at all the Services, pods or ReplicaSets of its
+namespace, so what they do grows faster than the number of Federations there.
 
-python -m bench.operator [COUNT...]
+python -m bench.operator [COUNT[/COUNT IN EACH NAMESPACE]...]
 """
 
 import asyncio
@@ -11,10 +12,10 @@ import random
 import statistics
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
@@ -38,13 +39,47 @@ from tests.harness.control_plane import ControlPlane
 from tests.harness.operator_process import OperatorProcess
 from tests.harness.waiting import wait_for
 
-COUNTS = (100, 1000, 3000)
 NODES = 10
-IN_A_NAMESPACE = 100
 AT_ONCE = 16
 EDITS = 50
 REST_SECONDS = 120
 GIVE_UP_SECONDS = 1800
+
+
+@dataclass(frozen=True)
+class Load:
+    count: int
+    in_each: int
+    """In each namespace."""
+
+    @classmethod
+    def of(cls, text: str) -> Self:
+        count, _, in_each = text.partition("/")
+        return cls(int(count), int(in_each or count))
+
+    @property
+    def namespaces(self) -> list[str]:
+        return sorted({self.namespace(number) for number in range(self.count)})
+
+    def namespace(self, number: int) -> str:
+        return f"team-{number // self.in_each}"
+
+    def federation(self, number: int) -> dict[str, Any]:
+        document = _bare(number).model_dump(by_alias=True, exclude_unset=True)
+        document["metadata"]["namespace"] = self.namespace(number)
+        return document
+
+    def children(self, number: int) -> list[dict[str, Any]]:
+        objects = list(render(_bare(number), Facts()).objects)
+        for each in objects:
+            each["metadata"]["namespace"] = self.namespace(number)
+        return objects
+
+    def __str__(self) -> str:
+        return f"{self.count:,}"
+
+
+LOADS = (Load(1000, 1000), Load(100, 100), Load(1000, 100), Load(3000, 100))
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
@@ -89,7 +124,7 @@ class Seen(msgspec.Struct):
 
 @dataclass
 class Figures:
-    count: int
+    load: Load
     floor: float
     floor_cpu: float
     ready: float
@@ -103,10 +138,11 @@ class Figures:
     edit_p99: float
 
 
-def main(counts: tuple[int, ...] = COUNTS) -> None:
+def main(loads: Sequence[Load] = LOADS) -> None:
     print("Federations on kwok nodes: StatefulSet, process isolation, one pool of 2")
-    figures = [measure(count) for count in counts]
+    figures = [measure(load) for load in loads]
     rows: list[tuple[str, Callable[[Figures], str]]] = [
+        ("in each namespace", lambda f: f"{f.load.in_each:,}"),
         ("floor: the same children by a bulk client, s", lambda f: f"{f.floor:.1f}"),
         ("all Ready, s", lambda f: f"{f.ready:.1f}"),
         ("  over the floor", lambda f: f"{f.ready / f.floor:.2f} x"),
@@ -120,34 +156,34 @@ def main(counts: tuple[int, ...] = COUNTS) -> None:
         ("one edit until applied, median, ms", lambda f: f"{f.edit_median * 1000:.0f}"),
         ("one edit until applied, p99, ms", lambda f: f"{f.edit_p99 * 1000:.0f}"),
     ]
-    print(f"  {'Federations':<46}" + "".join(f"{each.count:>10,}" for each in figures))
+    print(f"  {'Federations':<46}" + "".join(f"{each.load!s:>10}" for each in figures))
     for title, cell in rows:
         print(f"  {title:<46}" + "".join(f"{cell(each):>10}" for each in figures))
 
 
-def measure(count: int) -> Figures:
+def measure(load: Load) -> Figures:
     """Between two floors, for a machine may be slower at times: their mean is the floor."""
-    before, floor_cpu = _measure_floor(count)
+    before, floor_cpu = _measure_floor(load)
     with ControlPlane(controllers=True, nodes=NODES) as cluster:
         cluster.kubectl("apply", "-f", str(CRD))
         wait_for(lambda: _served(cluster), "the CRD is not served", timeout=30)
-        _make_namespaces(cluster, count)
-        asyncio.run(_warm_up(cluster))
-        figures = asyncio.run(_operator(cluster, count, before, floor_cpu))
-    after, _ = _measure_floor(count)
-    print(f"  {count:,}: floor again {after:.1f} s", flush=True)
+        _make_namespaces(cluster, load)
+        asyncio.run(_warm_up(cluster, load))
+        figures = asyncio.run(_operator(cluster, load, before, floor_cpu))
+    after, _ = _measure_floor(load)
+    print(f"  {load}: floor again {after:.1f} s", flush=True)
     return replace(figures, floor=(before + after) / 2)
 
 
-def _measure_floor(count: int) -> tuple[float, float]:
+def _measure_floor(load: Load) -> tuple[float, float]:
     with ControlPlane(controllers=True, nodes=NODES) as cluster:
-        _make_namespaces(cluster, count)
-        return asyncio.run(_floor(cluster, count))
+        _make_namespaces(cluster, load)
+        return asyncio.run(_floor(cluster, load))
 
 
-async def _floor(cluster: ControlPlane, count: int) -> tuple[float, float]:
+async def _floor(cluster: ControlPlane, load: Load) -> tuple[float, float]:
     """Seconds, and CPU of the client, for the children alone."""
-    objects = [each for number in range(count) for each in _children(number)]
+    objects = [each for number in range(load.count) for each in load.children(number)]
     async with _client(cluster) as client, _following(client, DEPLOYMENT, STATEFUL_SET) as caches:
         started, cpu = time.monotonic(), time.process_time()
 
@@ -157,25 +193,25 @@ async def _floor(cluster: ControlPlane, count: int) -> tuple[float, float]:
         await _all_at_once(objects, create)
         await _until(
             lambda: all(
-                len(cache) == count and all(one.workload_ready for one in cache.values())
+                len(cache) == load.count and all(one.workload_ready for one in cache.values())
                 for cache in caches
             )
         )
         return time.monotonic() - started, time.process_time() - cpu
 
 
-async def _operator(cluster: ControlPlane, count: int, floor: float, floor_cpu: float) -> Figures:
+async def _operator(cluster: ControlPlane, load: Load, floor: float, floor_cpu: float) -> Figures:
     async with _client(cluster) as client, _following(client, FEDERATION) as (federations,):
 
         def all_ready() -> bool:
-            return len(federations) == count and all(
+            return len(federations) == load.count and all(
                 each.federation_ready for each in federations.values()
             )
 
         async def create(each: dict[str, Any]) -> None:
             await client.create(FEDERATION, each["metadata"]["namespace"], each)
 
-        documents = [_federation(number) for number in range(count)]
+        documents = [load.federation(number) for number in range(load.count)]
         with OperatorProcess(cluster.kubeconfig) as operator:
             operator.wait_until_leading()
             started, cpu = time.monotonic(), operator.cpu()
@@ -184,13 +220,13 @@ async def _operator(cluster: ControlPlane, count: int, floor: float, floor_cpu: 
             ready, cpu = time.monotonic() - started, operator.cpu() - cpu
             memory = operator.memory()
             print(
-                f"  {count:,}: floor {floor:.1f} s, Ready {ready:.1f} s, {cpu:.1f} CPU-s",
+                f"  {load}: floor {floor:.1f} s, Ready {ready:.1f} s, {cpu:.1f} CPU-s",
                 flush=True,
             )
             rest_writes, rest_cpu = await _rest(cluster, operator)
             edits = []
-            for number in _some(count):  # one at a time: the next when this one has rolled out
-                edits.append(await _edit(client, number))
+            for number in _some(load.count):  # one at a time: the next when this one has rolled out
+                edits.append(await _edit(client, load, number))
                 await _until(all_ready)
         with OperatorProcess(cluster.kubeconfig) as operator:
             operator.wait_until_leading()
@@ -198,7 +234,7 @@ async def _operator(cluster: ControlPlane, count: int, floor: float, floor_cpu: 
             await asyncio.sleep(2)
             restart_writes = operator.writes(cluster.token)
         return Figures(
-            count=count,
+            load=load,
             floor=floor,
             floor_cpu=floor_cpu,
             ready=ready,
@@ -213,9 +249,8 @@ async def _operator(cluster: ControlPlane, count: int, floor: float, floor_cpu: 
         )
 
 
-def _make_namespaces(cluster: ControlPlane, count: int) -> None:
-    names = {_namespace(number) for number in range(count)}
-    for name in names:
+def _make_namespaces(cluster: ControlPlane, load: Load) -> None:
+    for name in load.namespaces:
         cluster.kubectl("create", "namespace", name)
     path = "/api/v1/serviceaccounts?fieldSelector=metadata.name=default"
 
@@ -223,14 +258,18 @@ def _make_namespaces(cluster: ControlPlane, count: int) -> None:
         items = cluster.request("GET", path)[1]["items"]
         return {each["metadata"]["namespace"] for each in items}
 
-    wait_for(lambda: names <= accounts(), "a namespace has no ServiceAccount", timeout=60)
+    wait_for(
+        lambda: accounts().issuperset(load.namespaces),
+        "a namespace has no ServiceAccount",
+        timeout=60,
+    )
 
 
-async def _warm_up(cluster: ControlPlane) -> None:
+async def _warm_up(cluster: ControlPlane, load: Load) -> None:
     """Wait for the garbage collector, which looks for new kinds twice a minute."""
     async with _client(cluster) as client:
-        namespace = _namespace(0)
-        created = await client.create(FEDERATION, namespace, _federation(0))
+        namespace = load.namespace(0)
+        created = await client.create(FEDERATION, namespace, load.federation(0))
         metadata = msgspec.json.decode(created)["metadata"]
         owner = Owner(FEDERATION.api_version, FEDERATION.kind, metadata["name"], metadata["uid"])
         child = {"kind": "ConfigMap", "metadata": {"name": "child", "namespace": namespace}}
@@ -268,15 +307,15 @@ def _some(count: int) -> list[int]:
     return random.Random(7).sample(range(count), min(EDITS, count))
 
 
-async def _edit(client: Client, number: int) -> float:
+async def _edit(client: Client, load: Load, number: int) -> float:
     """Seconds from the answer to an edit until the StatefulSet has it."""
-    path = STATEFUL_SET.path(_namespace(number))
+    path = STATEFUL_SET.path(load.namespace(number))
     now = msgspec.json.decode(await client.get(path, limit="1"))
     version = now["metadata"]["resourceVersion"]
     edited: list[float] = []
 
     async def edit() -> None:
-        body = _federation(number)
+        body = load.federation(number)
         body["spec"]["supernodes"]["pools"][0]["nodeConfig"] = {"edited": "true"}
         await client.apply(FEDERATION, body)
         edited.append(time.monotonic())
@@ -296,29 +335,12 @@ async def _edit(client: Client, number: int) -> float:
     return max(seen - edited[0], 0.0)
 
 
-def _children(number: int) -> list[dict[str, Any]]:
-    objects = list(render(_bare(number), Facts()).objects)
-    for each in objects:
-        each["metadata"]["namespace"] = _namespace(number)
-    return objects
-
-
-def _federation(number: int) -> dict[str, Any]:
-    document = _bare(number).model_dump(by_alias=True, exclude_unset=True)
-    document["metadata"]["namespace"] = _namespace(number)
-    return document
-
-
 def _bare(number: int) -> Federation:
     return small_federation(_name(number), "1.41.0", "process", insecure=True)
 
 
 def _name(number: int) -> str:
     return f"federation-{number}"
-
-
-def _namespace(number: int) -> str:
-    return f"team-{number // IN_A_NAMESPACE}"
 
 
 def _served(cluster: ControlPlane) -> bool:
@@ -366,4 +388,4 @@ async def _until(condition: Callable[[], bool]) -> None:
 
 
 if __name__ == "__main__":
-    main(tuple(int(each) for each in sys.argv[1:]) or COUNTS)
+    main([Load.of(each) for each in sys.argv[1:]] or LOADS)
