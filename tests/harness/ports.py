@@ -2,15 +2,15 @@
 
 import random
 
-from flower_operator.local.ports import is_free
+from flower_operator.local.ports import is_free, reservations
 
-# Below those that systems give to outgoing connections, and beside those of local Federations.
+# Below those that systems give to outgoing connections, and apart from those of local Federations.
 _ports = list(range(10000, 20000))
 random.shuffle(_ports)
 
 
 def free_port() -> int:
-    """One that nothing listens on, and that was not given to anyone else before."""
-    while not is_free(port := _ports.pop()):
+    """A port that nothing listens on and that no other test process has been given."""
+    while not (is_free(port := _ports.pop()) and reservations.reserve(port)):
         pass
     return port

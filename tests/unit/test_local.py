@@ -1,7 +1,10 @@
 """The pure parts of running a Federation on this machine."""
 
+import os
 import shutil
 import socket
+import subprocess
+import sys
 import time
 import tomllib
 from dataclasses import replace
@@ -489,14 +492,62 @@ def test_ports_are_kept_while_they_are_used_and_never_given_twice() -> None:
     ports = Ports({}, kept=False)
     first = {ports.port_of(f"pod-{number}", 9094) for number in range(200)}
     assert len(first) == 200
-    again = Ports(ports.given, kept=False)
-    assert again.given == ports.given
-    other = Ports({}, kept=False, others=first)
+    other = Ports({}, kept=False)
     assert not {other.port_of(f"pod-{number}", 9094) for number in range(200)} & first
+    assert not set(Ports(ports.given, kept=False).given.values()) & first
+    again = Ports(ports.given, kept=False, reserve=lambda port: True)
+    assert again.given == ports.given
     with socket.socket() as taken:
         port = ports.port_of("pod-0", 9094)
         taken.bind((LOOPBACK, port))
         assert Ports(ports.given, kept=True).port_of("pod-0", 9094) == port
-        assert Ports(ports.given, kept=False).port_of("pod-0", 9094) != port
+        free = Ports(ports.given, kept=False, reserve=lambda port: True)
+        assert free.port_of("pod-0", 9094) != port
         with pytest.raises(PortInUse):
             Ports({}, kept=False).reserve("superlink", 9093, port)
+
+
+# `share` is for ports that another process has reserved.
+RESERVE = """
+import sys
+from flower_operator.local.ports import reservations
+ports = range(9000, 9100)
+if sys.argv[1] == "share":
+    reservations.share(ports)
+    print(*ports, flush=True)
+else:
+    print(*(port for port in ports if reservations.reserve(port)), flush=True)
+sys.stdin.read()
+"""
+
+
+def start_process(action: str, folder: Path) -> subprocess.Popen[str]:
+    """On a machine of its own: the lock file is in the folder for temporary files."""
+    command, pipe = [sys.executable, "-c", RESERVE, action], subprocess.PIPE
+    environment = os.environ | {"TMPDIR": str(folder)}
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=environment)
+
+
+def reserved_by(process: subprocess.Popen[str]) -> set[str]:
+    assert process.stdout
+    return set(process.stdout.readline().split())
+
+
+def test_two_processes_at_the_same_moment_never_reserve_the_same_port(tmp_path: Path) -> None:
+    with start_process("reserve", tmp_path) as one, start_process("reserve", tmp_path) as two:
+        first, second = reserved_by(one), reserved_by(two)
+        assert len(first | second) == 100
+        assert not first & second
+        one.communicate()  # its reservations end with it
+        with start_process("reserve", tmp_path) as third:
+            assert reserved_by(third) == first
+
+
+def test_a_shared_reservation_outlives_the_process_that_made_it(tmp_path: Path) -> None:
+    with start_process("reserve", tmp_path) as command:
+        assert len(reserved_by(command)) == 100
+        with start_process("share", tmp_path) as supervisor:
+            reserved_by(supervisor)
+            command.communicate()
+            with start_process("reserve", tmp_path) as other:
+                assert reserved_by(other) == set()

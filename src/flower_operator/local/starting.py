@@ -24,7 +24,7 @@ from .keys import Keys, Known, renew_keys, take_keys
 from .ports import Ports
 from .process import LOOPBACK
 from .processes import Machine, control_address, left_out, own_volume, processes
-from .state import Desired, Record, allocation, known, record
+from .state import Desired, Record, allocation, record
 from .trust import Trust, renew_secret, renew_trust
 
 LEAST_BYTES = 200 * 1024 * 1024
@@ -146,12 +146,7 @@ def _desired(
     keys: Keys,
 ) -> Desired:
     name = federation.name
-    others = [each.read_desired() for each in known() if each.name != own.name]
-    ports = Ports(
-        before.ports if before else {},
-        kept=own.is_running(),
-        others=[port for other in others if other for port in other.ports.values()],
-    )
+    ports = Ports(before.ports if before else {}, kept=own.is_running())
     dialect = plan.releases.superlink_dialect
     if options.port and not plan.external:
         ports.reserve("superlink", dialect.control.port, options.port)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..trust.keys import MISSED_SECONDS, Enrolment
+from .ports import reservations
 from .process import Process
 from .reasons import explain, explain_absence, explain_key
 from .state import Desired, ProcessStatus, Record, Status
@@ -265,6 +266,7 @@ class Supervisor:
                     await client.close()
 
     async def _adopt(self, desired: Desired) -> None:
+        reservations.share(desired.ports.values())
         self.registers = bool(desired.keyrings)
         wanted = {process.name: process for process in desired.processes}
         outdated = [
