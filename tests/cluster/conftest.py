@@ -34,6 +34,14 @@ def cluster() -> Iterator[ControlPlane]:
         yield cluster
 
 
+@pytest.fixture(scope="session")
+def plane() -> Iterator[ControlPlane]:
+    """Where no operator is at work but those that a test starts, with its nodes."""
+    with ControlPlane(controllers=True, nodes=3) as plane:
+        install_crd(plane)
+        yield plane
+
+
 def install_crd(control_plane: ControlPlane) -> None:
     control_plane.kubectl("apply", "-f", str(CRD))
     wait_for(lambda: serves_federations(control_plane), "the CRD is not served", timeout=30)
@@ -48,6 +56,12 @@ def serves_federations(control_plane: ControlPlane) -> bool:
 def account(cluster: ControlPlane) -> Path:
     """A kubeconfig with the rights that the chart gives to the operator, and no others."""
     return install_roles(cluster)
+
+
+@pytest.fixture(scope="session")
+def rights(plane: ControlPlane) -> Path:
+    """The same on the cluster where tests start operators."""
+    return install_roles(plane)
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 import json
 import secrets
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -253,14 +252,6 @@ def rendered(
 def condition(federation: Document, kind: str) -> Document:
     conditions = federation.get("status", {}).get("conditions", [])
     return next((each for each in conditions if each["type"] == kind), {})
-
-
-@contextmanager
-def within(seconds: float, what: str) -> Iterator[None]:
-    started = time.monotonic()
-    yield
-    took = time.monotonic() - started
-    assert took < seconds, f"{what} took {took:.1f} s"
 
 
 def wait_until(

@@ -16,7 +16,6 @@ from flower_operator.flower.control import Run
 from flower_operator.kube.connection import connect
 from flower_operator.operator.controller import Controller, Options
 from flower_operator.render.secrets import AUTHORITY, CERTIFICATE, SECRET
-from tests.cluster.conftest import install_crd
 from tests.cluster.federations import Document, Namespace, condition, wait_until
 from tests.cluster.test_operator_examples import make_volume
 from tests.harness.control_plane import ControlPlane
@@ -24,14 +23,6 @@ from tests.local.machine import Machine, federation
 
 # Secrets, and days after which each is to be renewed.
 AGES = {"superexec": 366, "ca-key": 7300, "superlink-tls": 365}
-
-
-@pytest.fixture(scope="module")
-def plane() -> Iterator[ControlPlane]:
-    """A cluster of its own: no other operator may be at work on it."""
-    with ControlPlane(controllers=True, nodes=1) as plane:
-        install_crd(plane)
-        yield plane
 
 
 @pytest.fixture

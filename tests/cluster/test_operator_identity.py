@@ -9,7 +9,6 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key
 
 from flower_operator.control import ControlError, Node
-from tests.cluster.conftest import install_crd
 from tests.cluster.federations import Document, Namespace, condition, manifest, wait_until
 from tests.cluster.test_operator_connected import controller
 from tests.harness.control_plane import ControlPlane
@@ -18,14 +17,6 @@ from tests.harness.processes import ProcessGroup
 from tests.local.test_control_api import Stage
 
 GATE = "flower.flwr.ai/key"
-
-
-@pytest.fixture(scope="module")
-def plane() -> Iterator[ControlPlane]:
-    """A cluster of its own: no other operator may be at work on it."""
-    with ControlPlane(controllers=True, nodes=1) as plane:
-        install_crd(plane)
-        yield plane
 
 
 class Site:

@@ -2,6 +2,7 @@
 
 import base64
 import json
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -143,41 +144,41 @@ def test_a_cluster_that_is_not_accepted_any_more_is_out_at_once_and_not_believed
     fleet: Hub, namespace: Namespace, operator: OperatorProcess
 ) -> None:
     north, south = fleet.clusters["north"], fleet.clusters["south"]
-    try:
-        with keyed_site(fleet, namespace, operator, "north", "south") as site:
-            with agent(site, north), agent(site, south):
-                site.start_superlink()
-                wait_until(
-                    lambda: not held(north, namespace) and not held(south, namespace),
-                    lambda: f"pods are held: {site.said()}",
-                )
-                # Lost it is as good as there.
-                south.lose()
-                namespace.wait_for_condition("lab", "Degraded", "True", "ClusterLost")
-                site.wait_for_statuses(registered=2)
+    with (
+        ExitStack() as restored,
+        keyed_site(fleet, namespace, operator, "north", "south") as site,
+    ):
+        with agent(site, north), agent(site, south):
+            site.start_superlink()
+            wait_until(
+                lambda: not held(north, namespace) and not held(south, namespace),
+                lambda: f"pods are held: {site.said()}",
+            )
+            # Lost it is as good as there.
+            restored.enter_context(south.lost())
+            restored.callback(accept, fleet, "south", accepted=True)
+            namespace.wait_for_condition("lab", "Degraded", "True", "ClusterLost")
+            site.wait_for_statuses(registered=2)
 
-                accept(fleet, "south", accepted=False)
-                site.wait_for_statuses(registered=1, unregistered=1)
-                wait_until(
-                    lambda: "deletionTimestamp" in work_of(fleet, namespace, "south")["metadata"],
-                    "its part is not marked for deletion",
-                )
-                # What it tells of now is not registered; what north tells of later is.
-                tell_of_key(fleet, namespace, make_key_pair().public)
-                before = private_keys(north, namespace)
-                (pod,) = supernodes(north, namespace)
-                path = f"{POD.path(namespace.name)}/{pod['metadata']['name']}"
-                north.plane.request("DELETE", path)
-                wait_until(
-                    lambda: before.keys().isdisjoint(private_keys(north, namespace)),
-                    "no new key on north",
-                )
-                site.wait_for_statuses(registered=1, unregistered=2)
+            accept(fleet, "south", accepted=False)
+            site.wait_for_statuses(registered=1, unregistered=1)
+            wait_until(
+                lambda: "deletionTimestamp" in work_of(fleet, namespace, "south")["metadata"],
+                "its part is not marked for deletion",
+            )
+            # What it tells of now is not registered; what north tells of later is.
+            tell_of_key(fleet, namespace, make_key_pair().public)
+            before = private_keys(north, namespace)
+            (pod,) = supernodes(north, namespace)
+            path = f"{POD.path(namespace.name)}/{pod['metadata']['name']}"
+            north.plane.request("DELETE", path)
+            wait_until(
+                lambda: before.keys().isdisjoint(private_keys(north, namespace)),
+                "no new key on north",
+            )
+            site.wait_for_statuses(registered=1, unregistered=2)
 
-            # Accepted again, it clears up first.
-            label(fleet, "south", keyed=None)
-            accept(fleet, "south", accepted=True)
-            south.find_again()
-            wait_until(lambda: not left_on(south.plane, namespace), "left on south")
-    finally:
-        accept(fleet, "south", accepted=True)
+        # Accepted again, it clears up first.
+        label(fleet, "south", keyed=None)
+        restored.close()
+        wait_until(lambda: not left_on(south.plane, namespace), "left on south")

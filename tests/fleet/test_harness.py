@@ -242,10 +242,9 @@ def test_a_cluster_is_lost_and_found_and_leaves_with_its_work(
 ) -> None:
     place(fleet, "guests", tier="guest")
     wait_until_chosen(fleet, "guests", "guest")
-    guest.lose()
-    wait_until_chosen(fleet, "guests")
-    send(fleet, "guest", deployment("worker"))
-    guest.find_again()
+    with guest.lost():
+        wait_until_chosen(fleet, "guests")
+        send(fleet, "guest", deployment("worker"))
     wait_until_chosen(fleet, "guests", "guest")
     get(guest.plane, f"{DEPLOYMENTS}/worker")
     guest.remove()

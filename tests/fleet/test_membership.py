@@ -47,16 +47,13 @@ def test_a_lost_cluster_degrades_its_part_and_is_back_as_it_was(
     namespace.wait_until_ready("fed")
     before = configured(fleet, namespace)
     north = fleet.clusters["north"]
-    north.lose()
-    try:
+    with north.lost():
         federation = namespace.wait_for_condition("fed", "Degraded", "True", "ClusterLost")
         assert "north" in condition(federation, "Degraded")["message"]
         found = clusters_of(federation)
         assert (found["north"]["addon"], found["north"]["ready"]) == ("Lost", 0)
         assert found["north"]["lastSeen"]
         assert (found["south"]["addon"], found["south"]["ready"]) == ("Available", 1)
-    finally:
-        north.find_again()
     namespace.wait_until_ready("fed")
     assert configured(fleet, namespace) == before
     assert left_on(north.plane, namespace)
@@ -69,15 +66,12 @@ def test_nobody_waits_for_a_lost_cluster_and_it_clears_up_when_it_is_back(
     namespace.apply(fleet_manifest())
     namespace.wait_until_ready("fed")
     north = fleet.clusters["north"]
-    north.lose()
-    try:
+    with north.lost():
         namespace.wait_for_condition("fed", "Degraded", "True", "ClusterLost")
         namespace.delete("fed")
         path = f"/apis/flwr.exalsius.ai/v1/namespaces/{namespace.name}/federations/fed"
         wait_until(lambda: fleet.plane.request("GET", path)[0] == 404, "the Federation stays")
         assert left_on(north.plane, namespace)
-    finally:
-        north.find_again()
     wait_until(lambda: not left_on(north.plane, namespace), "something stays on the cluster")
     wait_until(
         lambda: not left_on_hub(fleet, namespace), lambda: str(left_on_hub(fleet, namespace))

@@ -1,8 +1,8 @@
 """A cluster that has joined a hub of Open Cluster Management."""
 
 import base64
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,6 +16,7 @@ from .ports import free_port
 from .processes import ProcessGroup
 from .waiting import wait_for
 
+LEASES = "/apis/coordination.k8s.io/v1/namespaces"
 MANAGED_CLUSTERS = "/apis/cluster.open-cluster-management.io/v1/managedclusters"
 
 _NAMESPACE = "open-cluster-management-agent"
@@ -114,17 +115,21 @@ class ManagedCluster:
             (folder / key).write_bytes(base64.b64decode(value))
         return folder
 
-    def lose(self) -> None:
-        """End the agent, and wait until the hub misses the cluster, where all else runs on."""
-        self._agent.stop()
-        lease = f"/apis/coordination.k8s.io/v1/namespaces/{self.name}/leases/managed-cluster-lease"
-        self._hub.request("PATCH", lease, {"spec": {"renewTime": _LONG_AGO}})
-        self._wait_until_available("Unknown")
+    @contextmanager
+    def lost(self) -> Iterator[None]:
+        """Stop the agent and wait until the hub misses the cluster, where all else runs on.
 
-    def find_again(self) -> None:
-        """Start the agent of a cluster that was lost, and wait until the hub sees it."""
-        self._agent = self._processes.start_again(self._agent)
-        self._wait_until_available("True")
+        Afterwards, also if that took too long, the agent runs again and the hub sees it.
+        """
+        self._agent.stop()
+        try:
+            lease = f"{LEASES}/{self.name}/leases/managed-cluster-lease"
+            self._hub.request("PATCH", lease, {"spec": {"renewTime": _LONG_AGO}})
+            self._wait_until_available("Unknown")
+            yield
+        finally:
+            self._agent = self._processes.start_again(self._agent)
+            self._wait_until_available("True")
 
     def remove(self) -> None:
         """Take the cluster out of the fleet, and wait until the hub does not know it any more.
