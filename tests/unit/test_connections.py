@@ -150,6 +150,24 @@ def about(*times: float) -> Any:
     return pytest.approx(list(times), abs=0.01)
 
 
+@pytest.mark.parametrize("turns", range(4))
+def test_it_ends_also_when_it_is_cancelled_while_it_wakes_up(links: SuperLinks, turns: int) -> None:
+    async def scenario() -> None:
+        links.online[ADDRESS] = 2
+        its = Running()
+        working = asyncio.create_task(its.connections.run())
+        its.follow()
+        await asyncio.sleep(1)
+        its.follow(("team", "other"))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        working.cancel()
+        await asyncio.wait({working}, timeout=5)
+        assert working.cancelled()
+
+    run(scenario())
+
+
 def test_a_superlink_is_asked_at_once_and_its_answer_is_told(links: SuperLinks) -> None:
     async def scenario() -> None:
         links.online[ADDRESS] = 2

@@ -300,8 +300,10 @@ class Supervisor:
             if before != (self._status.ready, self._status.connected, self._status.message):
                 self.publish()
             pause = 5.0 if self._status.ready else 0.1
+            # Not asyncio.wait_for: before Python 3.12 it may swallow a cancellation.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), pause)
+                async with asyncio.timeout(pause):
+                    await self._wake.wait()
 
     async def _ask(self, desired: Desired, client: "ControlClient") -> None:
         from ..control import ControlError

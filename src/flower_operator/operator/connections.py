@@ -118,8 +118,10 @@ class Connections:
                 wait = self._due[0][0] - clock() if self._due else None
                 if wait is None or wait > 0:
                     self._wake.clear()
+                    # Not asyncio.wait_for: before Python 3.12 it may swallow a cancellation.
                     with suppress(TimeoutError):
-                        await asyncio.wait_for(self._wake.wait(), wait)
+                        async with asyncio.timeout(wait):
+                            await self._wake.wait()
                     continue
                 *_, key, asked = heapq.heappop(self._due)
                 if self._asked.get(key) is asked:
