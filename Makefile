@@ -1,4 +1,4 @@
-# Two commands do everything on a machine with Python 3.11+ and make: `make demo`, `make test`.
+# Two commands to begin with, on a machine with Python 3.11+ and make: `make demo`, `make test`.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -17,7 +17,7 @@ TAG := $(lastword $(subst :, ,$(TAGGED)))
 RELEASE := flower-operator dist/chart --namespace $(NAMESPACE) \
 	--set-string manager.image.repository=$(TAGGED:%:$(TAG)=%),manager.image.tag=$(TAG)
 
-.PHONY: help setup demo test test-unit test-local test-cluster test-fleet test-node node-packages check lint lint-fix manifests generate \
+.PHONY: help setup demo test test-all test-unit test-local test-cluster test-fleet test-node node-packages check lint lint-fix manifests generate \
 	lock bench clean build image docker-build docker-push build-installer install uninstall deploy undeploy run
 
 help: ## this list
@@ -38,16 +38,20 @@ $(VENV)/.locked: requirements/dev.txt
 demo: setup ## four SuperNodes train a model that none of them could alone
 	@$(BIN)/python -m scripts.demo
 
-test: test-unit test-local test-cluster test-fleet test-node ## every test
+test: setup ## what every change must pass: unit tests, real training, a real API server
+	@$(BIN)/python -m scripts.suites quick
+
+test-all: setup ## every test: also every Flower release, a fleet, a real node
+	@$(BIN)/python -m scripts.suites all
 
 test-unit: setup ## pure tests, seconds
 	$(PYTEST) --numprocesses 2 tests/unit
 
 test-local: setup ## real flwr releases
-	$(PYTEST) tests/local
+	$(PYTEST) --numprocesses 3 tests/local
 
 test-cluster: setup ## a real Kubernetes API server
-	$(PYTEST) tests/cluster
+	$(PYTEST) --numprocesses 3 --dist loadfile tests/cluster
 
 test-fleet: setup ## a real hub of Open Cluster Management, and clusters that join it
 	$(PYTEST) tests/fleet

@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -11,6 +12,8 @@ from flower_operator.api.manifest import parse
 from flower_operator.api.problems import InvalidFederation
 from tests.cluster.test_crd import FEDERATIONS, STRICT
 from tests.harness.control_plane import ControlPlane
+
+pytestmark = pytest.mark.extended
 
 Document = dict[str, Any]
 

@@ -152,6 +152,7 @@ def test_lint_finds_nothing(plane: ControlPlane) -> None:
     assert "0 chart(s) failed" in helm(plane, "lint", "--strict", str(CHART))
 
 
+@pytest.mark.extended
 def test_the_api_server_accepts_every_combination_of_values(plane: ControlPlane) -> None:
     switches = [
         [f"{name}={value}" for value in ("true", "false")]
@@ -162,6 +163,7 @@ def test_the_api_server_accepts_every_combination_of_values(plane: ControlPlane)
         apply(plane, objects, "--dry-run=server", "--validate=strict")
 
 
+@pytest.mark.extended
 def test_the_api_server_accepts_what_a_platform_team_sets(
     plane: ControlPlane, tmp_path: Path
 ) -> None:
@@ -195,6 +197,7 @@ def apply(plane: ControlPlane, objects: str, *options: str) -> None:
     plane.kubectl("apply", "-f", "-", *options, input=objects)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
@@ -219,6 +222,7 @@ def test_a_wrong_value_is_refused_by_name(plane: ControlPlane, setting: str, sai
     uninstall(plane)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("option", "value", "image"),
     [
@@ -240,6 +244,7 @@ def test_the_image_is_the_one_that_was_meant(
     assert container["image"] == image
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("options", "arguments", "has_user"),
     [
@@ -300,6 +305,7 @@ def test_install_upgrade_and_uninstall(plane: ControlPlane) -> None:
     assert "federation-statefulset-subprocess" in plane.kubectl("get", "federations").stdout
 
 
+@pytest.mark.extended
 def test_the_crd_stays_unless_told_otherwise(plane: ControlPlane) -> None:
     with installed(plane):
         pass
@@ -312,6 +318,7 @@ def test_the_crd_stays_unless_told_otherwise(plane: ControlPlane) -> None:
         assert not exists(plane, CRD_PATH)
 
 
+@pytest.mark.extended
 def test_the_crd_of_the_chart_is_the_one_of_make_install(plane: ControlPlane) -> None:
     crd = yaml.safe_load(helm(plane, *chart("template"), "--show-only", "templates/crd.yaml"))
     expected = yaml.safe_load(CRD.read_text())
@@ -319,6 +326,7 @@ def test_the_crd_of_the_chart_is_the_one_of_make_install(plane: ControlPlane) ->
     assert crd["metadata"]["name"] == expected["metadata"]["name"]
 
 
+@pytest.mark.extended
 def test_names_do_not_depend_on_the_release(plane: ControlPlane) -> None:
     one, other = (
         helm(plane, *chart("template", release=release)) for release in ("flower-operator", "other")
@@ -371,6 +379,7 @@ def is_allowed(plane: ControlPlane, user: str, **attributes: Document) -> bool:
     return allowed
 
 
+@pytest.mark.extended
 def test_the_operator_may_do_what_is_listed_and_no_more(plane: ControlPlane) -> None:
     with installed(plane):
         wait_for(lambda: own_rights(plane, "north"), "the binding has no effect", timeout=10)
@@ -398,6 +407,7 @@ def test_the_operator_may_do_what_is_listed_and_no_more(plane: ControlPlane) -> 
             assert not is_allowed(plane, ACCOUNT, resourceAttributes=wanted)
 
 
+@pytest.mark.extended
 def test_the_operator_of_a_hub_may_do_that_and_what_is_listed_for_fleets(
     plane: ControlPlane,
 ) -> None:
@@ -413,6 +423,7 @@ ADDONS = "addon.open-cluster-management.io"
 WORKS = "work.open-cluster-management.io"
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("role", "more"),
     [
@@ -467,6 +478,7 @@ def roles(objects: str) -> dict[str, list[Document]]:
     }
 
 
+@pytest.mark.extended
 def test_the_placements_of_the_chart_are_those_of_the_example(plane: ControlPlane) -> None:
     settings = ("addon.placements=true", "addon.namespace=north")
     text = helm(plane, *chart("template", *settings), "--show-only", "templates/placements.yaml")
@@ -483,6 +495,7 @@ def essence(each: Document) -> tuple[str, str, str, Document]:
     return each["apiVersion"], each["kind"], each["metadata"]["name"], each["spec"]
 
 
+@pytest.mark.extended
 def test_an_operator_for_some_namespaces_has_no_rights_in_others(plane: ControlPlane) -> None:
     with installed(plane, "manager.namespaces={north}"):
         wait_for(lambda: own_rights(plane, "north"), "the binding has no effect", timeout=10)
@@ -491,6 +504,7 @@ def test_an_operator_for_some_namespaces_has_no_rights_in_others(plane: ControlP
         assert own_rights(plane, NAMESPACE) == listed(METRICS, LEADER_ELECTION)
 
 
+@pytest.mark.extended
 def test_without_metrics_there_is_nothing_to_ask_the_cluster(plane: ControlPlane) -> None:
     with installed(plane, "manager.namespaces={north}", "metrics.enable=false"):
         wait_for(lambda: own_rights(plane, "north"), "the binding has no effect", timeout=10)
@@ -498,6 +512,7 @@ def test_without_metrics_there_is_nothing_to_ask_the_cluster(plane: ControlPlane
         assert "metrics" not in json.dumps(container(plane)["ports"])
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("role", "built_in", "verbs"),
     [
@@ -539,6 +554,7 @@ def on_federations(rights: set[Right]) -> set[Right]:
     return {right for right in rights if right[0] == "flwr.exalsius.ai"}
 
 
+@pytest.mark.extended
 def test_metrics_are_for_those_who_may_read_them(plane: ControlPlane) -> None:
     wanted = {"path": "/metrics", "verb": "get"}
     binding = ("clusterrolebinding", "prometheus")
@@ -577,6 +593,7 @@ def make(plane: ControlPlane, checkout: Path, *arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.extended
 def test_the_installer_goes_in_with_plain_kubectl(plane: ControlPlane, checkout: Path) -> None:
     make(plane, checkout, "build-installer", "IMG=localhost:5000/flower-operator:7")
     installer = str(checkout / "dist/install.yaml")
@@ -598,12 +615,14 @@ def delete_installed(plane: ControlPlane, checkout: Path) -> None:
     wait_until_gone(plane, CRD_PATH)
 
 
+@pytest.mark.extended
 def test_a_failed_installer_leaves_no_file(plane: ControlPlane, checkout: Path) -> None:
     done = run(plane, checkout, "make", "build-installer", "HELM=false")
     assert done.returncode != 0
     assert not (checkout / "dist/install.yaml").exists()
 
 
+@pytest.mark.extended
 def test_make_install_deploy_undeploy_uninstall(plane: ControlPlane, checkout: Path) -> None:
     make(plane, checkout, "install")
     wait_for(lambda: serves_federations(plane), "the CRD is not served", timeout=30)
@@ -618,6 +637,7 @@ def test_make_install_deploy_undeploy_uninstall(plane: ControlPlane, checkout: P
     make(plane, checkout, "undeploy", "uninstall")
 
 
+@pytest.mark.extended
 def test_the_commands_of_the_documentation_work(plane: ControlPlane, checkout: Path) -> None:
     section = SECTION.search((ROOT / "docs/how-to.md").read_text())
     assert section is not None

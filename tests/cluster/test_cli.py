@@ -18,7 +18,7 @@ from tests.local.machine import REPORT_APP, RESULT, Machine
 from tests.local.machine import federation as local_federation
 from tests.local.test_control_api import Stage
 
-pytestmark = pytest.mark.usefixtures("operator")
+pytestmark = [pytest.mark.extended, pytest.mark.usefixtures("operator")]
 
 DNS = [
     {

@@ -10,6 +10,8 @@ from tests.cluster.federations import Document, Namespace, manifest
 from tests.cluster.person import FEW_SECONDS, Person, wait_for_text
 from tests.harness.control_plane import ControlPlane
 
+pytestmark = pytest.mark.extended
+
 
 @pytest.fixture
 def person(control_plane: ControlPlane, tmp_path: Path) -> Person:

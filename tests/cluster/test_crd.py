@@ -465,6 +465,7 @@ def test_kubectl_prints_the_documented_columns(control_plane: ControlPlane) -> N
     assert row.split()[:3] == ["federation-statefulset-process", "StatefulSet", "process"]
 
 
+@pytest.mark.extended
 def test_a_federation_older_than_a_rule_keeps_its_status() -> None:
     """It breaks the rule, but a status is news of what runs, and has to be told."""
     lax = yaml.safe_load(CRD.read_text())

@@ -12,6 +12,8 @@ from scripts.manifests import EXAMPLES, ROOT
 from tests.harness.binaries import binary
 from tests.harness.control_plane import ControlPlane
 
+pytestmark = pytest.mark.extended
+
 BLOCK = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # The tests run under make already: of its targets it is checked that they are there.

@@ -21,6 +21,8 @@ from tests.harness.https_client import HttpsClient
 from tests.harness.nodes import FATE, FATE_CONTAINER
 from tests.harness.waiting import wait_for
 
+pytestmark = pytest.mark.extended
+
 NAMESPACE = "/api/v1/namespaces/default"
 PODS = f"{NAMESPACE}/pods"
 CONFIG_MAPS = f"{NAMESPACE}/configmaps"

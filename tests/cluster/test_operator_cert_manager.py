@@ -20,6 +20,8 @@ from tests.harness.cert_manager import CertManager
 from tests.harness.control_plane import ControlPlane
 from tests.harness.operator_process import OperatorProcess
 
+pytestmark = pytest.mark.extended
+
 AUTHORITY = """
 apiVersion: cert-manager.io/v1
 kind: Issuer

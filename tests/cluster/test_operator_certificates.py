@@ -11,7 +11,7 @@ from tests.cluster.test_operator_trust import bundle, files, reconciles, secure,
 from tests.harness.certificates import issued_certificate
 from tests.harness.operator_process import OperatorProcess
 
-pytestmark = pytest.mark.usefixtures("operator")
+pytestmark = [pytest.mark.extended, pytest.mark.usefixtures("operator")]
 
 
 def names(namespace: Namespace) -> set[str]:

@@ -21,6 +21,8 @@ from tests.cluster.test_operator_examples import make_volume
 from tests.harness.control_plane import ControlPlane
 from tests.local.machine import Machine, federation
 
+pytestmark = pytest.mark.extended
+
 # Secrets, and days after which each is to be renewed.
 AGES = {"superexec": 366, "ca-key": 7300, "superlink-tls": 365}
 

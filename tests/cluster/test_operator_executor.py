@@ -14,7 +14,7 @@ from tests.cluster.test_chart import Right, rights
 from tests.harness.tasks import launch
 from tests.harness.waiting import wait_for
 
-pytestmark = pytest.mark.usefixtures("operator")
+pytestmark = [pytest.mark.extended, pytest.mark.usefixtures("operator")]
 
 SUPEREXEC = f"flwr/superexec:{RELEASE}"
 POOL = {"name": "default", "replicas": 2, "images": {"superexecClientApp": SUPEREXEC}}

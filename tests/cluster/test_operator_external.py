@@ -6,7 +6,7 @@ from tests.cluster.federations import Document, Namespace, condition, manifest, 
 from tests.cluster.test_operator_trust import stored
 from tests.unit.test_external import ADDRESS, CA
 
-pytestmark = pytest.mark.usefixtures("operator")
+pytestmark = [pytest.mark.extended, pytest.mark.usefixtures("operator")]
 
 
 def joined(**spec: object) -> Document:

@@ -25,7 +25,7 @@ from tests.harness.fault_proxy import FaultProxy, Faults, Request
 from tests.harness.operator_process import OperatorProcess
 from tests.harness.waiting import wait_for
 
-KILLS = 50
+KILLS = 10
 FEDERATIONS = 12
 POOL = "lab-supernode-default"
 
@@ -96,6 +96,7 @@ class Storm:
             self.room.wait_until_ready(name)
 
 
+@pytest.mark.extended
 def test_killed_at_any_moment_it_goes_on_where_it_was(
     plane: ControlPlane, rights: Path, room: Namespace
 ) -> None:
@@ -113,6 +114,7 @@ def test_killed_at_any_moment_it_goes_on_where_it_was(
         storm.check()
 
 
+@pytest.mark.extended
 def test_an_api_server_that_restarts_is_waited_for(
     plane: ControlPlane, rights: Path, room: Namespace
 ) -> None:
@@ -127,6 +129,7 @@ def test_an_api_server_that_restarts_is_waited_for(
         assert operator.get_health("/healthz")[0] == 200
 
 
+@pytest.mark.extended
 def test_tasks_of_a_federation_that_is_gone_are_cleared_away_in_the_end(
     rights: Path, room: Namespace, proxy: FaultProxy
 ) -> None:
@@ -151,6 +154,7 @@ def test_tasks_of_a_federation_that_is_gone_are_cleared_away_in_the_end(
         wait_until(lambda: not room.pods(), "the task stays")
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("trouble", ["cut", "gone watches", "gone events"])
 def test_a_watch_that_breaks_loses_nothing(
     rights: Path, room: Namespace, proxy: FaultProxy, trouble: str
@@ -170,6 +174,7 @@ def test_a_watch_that_breaks_loses_nothing(
         storm.check()
 
 
+@pytest.mark.extended
 def test_a_federation_deleted_while_nobody_watched_is_forgotten(
     rights: Path, room: Namespace, proxy: FaultProxy
 ) -> None:
@@ -201,11 +206,11 @@ def is_write(request: Request) -> bool:
 @pytest.mark.parametrize(
     "faults",
     [
-        Faults(is_write, error_fractions={409: 0.3}),
-        Faults(is_write, error_fractions={429: 0.2}),
-        Faults(is_write, error_fractions={500: 0.3}),
-        Faults(is_write, lost_answer_fraction=0.3),
-        Faults(is_write, delay_seconds=0.5),
+        pytest.param(Faults(is_write, error_fractions={409: 0.3}), marks=pytest.mark.extended),
+        pytest.param(Faults(is_write, error_fractions={429: 0.2}), marks=pytest.mark.extended),
+        pytest.param(Faults(is_write, error_fractions={500: 0.3}), marks=pytest.mark.extended),
+        pytest.param(Faults(is_write, lost_answer_fraction=0.3), marks=pytest.mark.extended),
+        pytest.param(Faults(is_write, delay_seconds=0.5), marks=pytest.mark.extended),
         Faults(
             lambda each: "/leases" not in each.path,
             error_fractions={409: 0.05, 429: 0.05, 500: 0.05, 503: 0.05},
@@ -289,6 +294,7 @@ class Replicas:
         assert last_of_first < first_of_second
 
 
+@pytest.mark.extended
 def test_a_second_replica_takes_over_and_never_do_both_write(
     plane: ControlPlane, rights: Path, room: Namespace
 ) -> None:
@@ -306,6 +312,7 @@ def test_a_second_replica_takes_over_and_never_do_both_write(
         replicas.check_turns()
 
 
+@pytest.mark.extended
 def test_a_leader_that_is_cut_off_stops_before_another_begins(
     plane: ControlPlane, rights: Path, room: Namespace
 ) -> None:
@@ -321,6 +328,7 @@ def test_a_leader_that_is_cut_off_stops_before_another_begins(
         replicas.check_turns()
 
 
+@pytest.mark.extended
 def test_what_an_operator_before_us_made_is_taken_over(rights: Path, room: Namespace) -> None:
     """Fields of its own that nobody wants any more must not stay in between ours."""
     document = manifest("lab")

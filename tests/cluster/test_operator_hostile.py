@@ -11,6 +11,8 @@ from flower_operator.operator.desired import FEDERATION
 from tests.cluster.federations import Document, Namespace, manifest, wait_until
 from tests.harness.operator_process import OperatorProcess
 
+pytestmark = pytest.mark.extended
+
 COUNT = 300
 ODD_TEXTS = [
     "",

@@ -16,6 +16,8 @@ from tests.harness.ports import free_port
 from tests.harness.processes import ProcessGroup
 from tests.local.test_control_api import Stage
 
+pytestmark = pytest.mark.extended
+
 GATE = "flower.flwr.ai/key"
 
 

@@ -21,7 +21,7 @@ from tests.cluster.test_operator_changes import claims
 from tests.cluster.test_operator_examples import make_volume
 from tests.harness.control_plane import ControlPlane
 
-pytestmark = pytest.mark.usefixtures("operator")
+pytestmark = [pytest.mark.extended, pytest.mark.usefixtures("operator")]
 
 SUPERLINK = "lab-superlink"
 POOL = "lab-supernode-default"

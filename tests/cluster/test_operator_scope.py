@@ -11,6 +11,8 @@ from tests.harness.control_plane import ControlPlane
 from tests.harness.operator_process import OperatorProcess
 from tests.harness.waiting import wait_for
 
+pytestmark = pytest.mark.extended
+
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[ControlPlane]:

@@ -11,6 +11,8 @@ from tests.cluster.person import Person
 from tests.harness.control_plane import ControlPlane
 from tests.harness.operator_process import OperatorProcess
 
+pytestmark = pytest.mark.extended
+
 DEFINITIONS = Path(__file__).with_name("skupper.yaml")
 GRANTED: Document = {
     "status": "Ready",

@@ -16,6 +16,8 @@ from tests.harness.binaries import source_folder
 from tests.harness.control_plane import ControlPlane
 from tests.harness.waiting import wait_for
 
+pytestmark = pytest.mark.extended
+
 Document = dict[str, Any]
 
 FOLDER = ROOT / "dist/policy"

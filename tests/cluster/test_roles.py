@@ -10,7 +10,7 @@ from tests.cluster.federations import RELEASE, Namespace, manifest
 from tests.harness.control_plane import ControlPlane
 from tests.harness.waiting import wait_for
 
-pytestmark = pytest.mark.usefixtures("operator")
+pytestmark = [pytest.mark.extended, pytest.mark.usefixtures("operator")]
 
 FORBIDDEN = 403
 ROLES = {

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import venv
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,17 +75,33 @@ _PROGRAMS = {
 
 def binary(name: str) -> Path:
     """Return the path of etcd, kubectl or a kube-* program, building it first if need be."""
-    module, package = _PROGRAMS[name]
+    return binaries([name])[0]
+
+
+def binaries(names: Sequence[str]) -> list[Path]:
+    """Return the paths of programs, after one build for each Go module that some are missing of."""
+    for group in by_module([name for name in names if not _path(name).exists()]):
+        module, _ = _PROGRAMS[group[0]]
+        with _build_lock():
+            # Another process may have built them while this one waited for the lock.
+            if missing := [name for name in group if not _path(name).exists()]:
+                _build(module, missing)
+    return [_path(name) for name in names]
+
+
+def by_module(names: Sequence[str]) -> list[list[str]]:
+    """Group programs by the Go module that they are built from, in the order of their coming."""
+    groups: dict[_GoModule, list[str]] = {}
+    for name in names:
+        groups.setdefault(_PROGRAMS[name][0], []).append(name)
+    return list(groups.values())
+
+
+def _path(name: str) -> Path:
     assets = os.environ.get("KUBEBUILDER_ASSETS")
     if assets and os.access(Path(assets, name), os.X_OK):
         return Path(assets, name).resolve()
-    built = _cache_folder() / "go" / module.digest() / "bin" / name
-    if not built.exists():
-        with _build_lock():
-            # Another process may have built it while this one waited for the lock.
-            if not built.exists():
-                _build(module, package, built)
-    return built
+    return _cache_folder() / "go" / _PROGRAMS[name][0].digest() / "bin" / name
 
 
 def source_folder(module: str, named_by: str = "policies") -> Path:
@@ -119,26 +135,35 @@ def _build_lock() -> Iterator[None]:
         yield
 
 
-def _build(module: _GoModule, package: str, target: Path) -> None:
+def _build(module: _GoModule, names: Sequence[str]) -> None:
     go = _go_command(module.requirement("go"))
+    listed = ", ".join(names)
     print(
-        f"Building {target.name} from source: this takes minutes, but only once.",
+        f"Building {listed} from source: this takes minutes, but only once.",
         file=sys.stderr,
         flush=True,
     )
-    target.parent.mkdir(parents=True, exist_ok=True)
-    # Under its own name only when whole, so that an aborted build leaves nothing to stumble over.
-    with tempfile.TemporaryDirectory(prefix="build-", dir=target.parent.parent) as scratch:
-        output = Path(scratch, target.name)
+    target = _path(names[0]).parent
+    target.mkdir(parents=True, exist_ok=True)
+    # Under their own names only when whole, so that an aborted build leaves no half of a program.
+    with tempfile.TemporaryDirectory(prefix="build-", dir=target.parent) as scratch:
+        packages = [_PROGRAMS[name][1] for name in names]
         command = [go, "build", "-mod=readonly", "-trimpath", "-buildvcs=false"]
-        command += ["-ldflags", _linker_flags(module), "-o", str(output), package]
+        command += ["-ldflags", _linker_flags(module), "-o", f"{scratch}/", *packages]
         _run(
             command,
-            f"could not build {target.name}; its modules come from GOPROXY: check that it is "
-            "reachable, or name a folder that has the program in KUBEBUILDER_ASSETS",
+            f"could not build {listed}; the modules come from GOPROXY: check that it is "
+            "reachable, or name a folder that has the programs in KUBEBUILDER_ASSETS",
             folder=module.folder,
         )
-        output.replace(target)
+        for name, package in zip(names, packages, strict=True):
+            Path(scratch, _output_name(module, package)).replace(target / name)
+
+
+def _output_name(module: _GoModule, package: str) -> str:
+    """Return what `go build` calls a program: the last part of its path that is no version."""
+    path = module.requirement("module") if package == "." else package
+    return next(part for part in reversed(path.split("/")) if not re.fullmatch(r"v\d+", part))
 
 
 def _linker_flags(module: _GoModule) -> str:
@@ -206,11 +231,10 @@ def main() -> None:
     """Build the named programs where they are not at hand, and print their paths."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("name", nargs="+", choices=sorted(_PROGRAMS), metavar="NAME")
-    for name in parser.parse_args().name:
-        try:
-            print(binary(name))
-        except BinaryUnavailableError as error:
-            sys.exit(str(error))
+    try:
+        print(*binaries(parser.parse_args().name), sep="\n")
+    except BinaryUnavailableError as error:
+        sys.exit(str(error))
 
 
 if __name__ == "__main__":

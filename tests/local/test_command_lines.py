@@ -19,7 +19,7 @@ from flower_operator.render import Facts, render
 from flower_operator.render import releases as render_releases
 from flower_operator.runs.environments import environment
 from scripts.manifests import EXAMPLES
-from tests.harness.releases import RELEASES
+from tests.harness.releases import QUICK_RELEASES, RELEASES, extended_unless
 
 ASK = Path(__file__).with_name("parse_arguments.py")
 COMMANDS = {
@@ -37,12 +37,13 @@ VARIABLES = {
 POOL_LABEL = "flower.flwr.ai/pool"
 
 
-@pytest.mark.parametrize("release", RELEASES, ids=str)
+@pytest.mark.parametrize("release", extended_unless(QUICK_RELEASES, RELEASES), ids=str)
 def test_every_example_is_accepted_and_understood(release: Release) -> None:
     (complaints,) = judge(release, [dialect_of(release)])
     assert not complaints
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("release", [RELEASES[0], RELEASES[-1]], ids=str)
 def test_a_wrong_flag_in_the_table_is_noticed(release: Release) -> None:
     changes, dialects = zip(*mutations(dialect_of(release)), strict=True)

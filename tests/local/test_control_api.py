@@ -57,6 +57,8 @@ REFUSALS = (
     "could not be activated.",
     "Failed to activate SuperNode.",
 )
+
+pytestmark = pytest.mark.extended
 """Since 1.33 there is but the last, whether the key is unknown, unregistered or in use."""
 PATIENCE = 120.0
 

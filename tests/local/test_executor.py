@@ -12,6 +12,7 @@ from flower_operator.flower.tasks import POD_PREFIX, secret_of
 from flower_operator.operator.permissions import TASK_EXECUTOR
 from flower_operator.render import Facts, render
 from scripts.manifests import EXAMPLES
+from tests.harness.releases import extended_unless
 from tests.harness.tasks import Call, launch
 from tests.local.machine import Machine
 
@@ -29,7 +30,7 @@ class Launch:
     """By method of the client that the executor calls."""
 
 
-@pytest.fixture(scope="module", params=RELEASES, ids=str)
+@pytest.fixture(scope="module", params=extended_unless(RELEASES[-1:], RELEASES), ids=str)
 def launched(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Launch:
     """A task of the example's first SuperNode, from its start to the clearing away."""
     release: Release = request.param
@@ -114,6 +115,7 @@ def test_the_role_allows_what_flower_calls_and_no_more(launched: Launch) -> None
     assert called == allowed
 
 
+@pytest.mark.extended
 def test_on_this_machine_tasks_are_processes(machine: Machine) -> None:
     up = machine.run("up", "-d", "--timeout", "240", EXAMPLE)
     assert "note: executor kubernetes is for clusters" in up.stderr

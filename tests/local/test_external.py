@@ -9,6 +9,8 @@ import yaml
 from tests.harness.relay import Relay
 from tests.local.machine import Machine, keyed_federation
 
+pytestmark = pytest.mark.extended
+
 
 @pytest.fixture
 def other(tmp_path: Path) -> Iterator[Machine]:

@@ -7,7 +7,7 @@ import pytest
 
 from flower_operator.flower import node_config
 from flower_operator.flower.releases import Release
-from tests.harness.releases import RELEASES
+from tests.harness.releases import QUICK_RELEASES, RELEASES, extended_unless
 from tests.local.test_command_lines import ask
 
 VALUES: dict[str, object] = {
@@ -41,7 +41,7 @@ CONFIG = {f"key-{number}": text for number, text in enumerate(VALUES)}
 WANTED = dict(zip(CONFIG, VALUES.values(), strict=True))
 
 
-@pytest.mark.parametrize("release", RELEASES, ids=str)
+@pytest.mark.parametrize("release", extended_unless(QUICK_RELEASES, RELEASES), ids=str)
 def test_a_client_app_reads_what_the_manifest_says(release: Release, tmp_path: Path) -> None:
     pairs = node_config.items(CONFIG, {}, {})
     file = tmp_path / "node.toml"

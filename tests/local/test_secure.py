@@ -5,6 +5,7 @@ import socket
 import ssl
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -13,17 +14,18 @@ from flower_operator.flower.dialects import dialect_of
 from flower_operator.flower.releases import parse_release
 from flower_operator.local.state import Desired
 from tests.harness.records import make_older
+from tests.harness.releases import QUICK, extended_unless
 from tests.harness.waiting import wait_for
 from tests.local.machine import (
     REPORT_APP,
-    Document,
     Machine,
     federation,
     keyed_federation,
     secure_federation,
 )
 
-RELEASES = ["1.25.0", "1.29.0", "1.34.0", "1.36.0", "1.37.0", "1.41.0"]
+TLS_CHANGES = ("1.23.0", "1.29.0", "1.34.0", "1.37.0", "1.41.0")
+"""Between them SuperExecs got a secret (1.29), TLS (1.30) and the SuperLink's own TLS (1.37)."""
 AGES = {"ca-key": 7300, "ca": 7300, "superlink-tls": 365, "superexec": 366}
 """Days after which each is to be renewed."""
 SERVERS = ("superlink", "supernode")
@@ -39,30 +41,29 @@ def trust_of(machine: Machine, name: str, kind: str) -> Path:
     return machine.record(name).folder / "trust" / f"{name}-{kind}"
 
 
-@pytest.mark.parametrize("release", RELEASES)
-def test_training_over_tls_in_both_isolations_with_and_without_keys(
-    machine: Machine, release: str
+@pytest.mark.parametrize(
+    ("release", "isolation"),
+    extended_unless(
+        [(release, "process") for release in QUICK],
+        product(TLS_CHANGES, ["process", "subprocess"]),
+    ),
+)
+def test_training_over_tls_with_keys_and_without(
+    machine: Machine, release: str, isolation: str
 ) -> None:
-    def train(isolation: str) -> Document:
-        if isolation == "process":
-            # With what brings TLS to the runtime API for ServerApps, where Flower has that.
-            kept = {"persistence": {"size": "1Gi"}}
-            machine.up(keyed_federation(isolation, release, isolation, **kept))
-        else:
-            machine.up(secure_federation(isolation, release, isolation))
-        return machine.result_of(isolation)
-
-    with ThreadPoolExecutor() as pool:
-        results = list(pool.map(train, ["process", "subprocess"]))
-    for result in results:
-        assert result["model"] == [0.5, 0.5, 0.5]
-    for name in ("process", "subprocess"):
-        assert not leaks(machine, name)
+    if isolation == "process":
+        # With what brings TLS to the runtime API for ServerApps, where Flower has that.
+        kept = {"persistence": {"size": "1Gi"}}
+        machine.up(keyed_federation("fed", release, isolation, **kept))
+    else:
+        machine.up(secure_federation("fed", release, isolation))
+    assert machine.result_of("fed")["model"] == [0.5, 0.5, 0.5]
+    assert not leaks(machine, "fed")
     found = parse_release(release)
     assert found
-    if dialect_of(found).runtime_certificate:
+    if isolation == "process" and dialect_of(found).runtime_certificate:
         for tasks in ("superlink/superexec-serverapp", "north-0/superexec-clientapp"):
-            check_that_tasks_have_tls(machine, "process", tasks)
+            check_that_tasks_have_tls(machine, "fed", tasks)
 
 
 def check_that_tasks_have_tls(machine: Machine, name: str, process: str) -> None:
@@ -101,6 +102,7 @@ def _content(path: Path) -> bytes:
         return b""
 
 
+@pytest.mark.extended
 def test_certificates_are_renewed_when_it_is_time_and_only_then(machine: Machine) -> None:
     document = secure_federation("fed", "1.41.0", "subprocess")
     document["spec"]["tls"] = {"secretName": "mine"}
@@ -131,6 +133,7 @@ def test_a_federation_without_tls_has_no_ca(machine: Machine) -> None:
     )
 
 
+@pytest.mark.extended
 def test_runs_outlive_a_new_ca_that_is_served_while_they_are_under_way(machine: Machine) -> None:
     """The SuperLink is restarted with it; nobody else is, though nothing is to wait for runs."""
 

@@ -55,6 +55,7 @@ def test_a_killed_supernode_is_back_and_counted_again(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("release", ["1.25.0", "1.41.0"])
+@pytest.mark.extended
 def test_a_run_outlives_the_superlink_if_that_is_persistent(machine: Machine, release: str) -> None:
     machine.up(federation("fed", release, "process", persistence={"size": "1Gi"}))
     log = machine.record("fed").folder / "work" / "superlink" / "report.log"
@@ -87,6 +88,7 @@ def test_a_run_outlives_the_superlink_if_that_is_persistent(machine: Machine, re
     assert (claim / "apps").exists() == (release == "1.25.0")
 
 
+@pytest.mark.extended
 def test_nothing_outlives_a_killed_supervisor(machine: Machine) -> None:
     machine.up(federation("fed", RELEASE, "subprocess"))
     pid = machine.record("fed").supervisor()
@@ -113,6 +115,7 @@ def test_an_update_restarts_only_what_changed(machine: Machine) -> None:
     assert set(before) - set(left) == {"south-0/supernode"}
 
 
+@pytest.mark.extended
 def test_restart_of_a_component(machine: Machine) -> None:
     machine.up(federation("fed", RELEASE, "subprocess"))
     before = {each.name: each.pid for each in wait_until_ready(machine, "fed").processes}
@@ -149,6 +152,7 @@ def test_a_crash_loop_is_told_with_its_reason_and_nothing_stays(machine: Machine
     machine.wait_until_empty()
 
 
+@pytest.mark.extended
 def test_ctrl_c_ends_everything(machine: Machine) -> None:
     document = federation("fed", RELEASE, "subprocess")
     output, errors = machine.folder / "output", machine.folder / "errors"

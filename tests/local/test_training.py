@@ -1,46 +1,35 @@
-"""Real training on every kind of release, in both isolations at once."""
+"""Real training wherever Flower's protocols changed, in both isolations."""
 
-from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 
 import pytest
 
-from tests.local.machine import Document, Machine, expected_reports, federation
-
-RELEASES = [
-    "1.23.0",
-    "1.25.0",
-    "1.29.0",
-    "1.31.0",
-    "1.34.0",
-    "1.35.0",
-    "1.36.0",
-    "1.37.0",
-    "1.38.0",
-    "1.40.0",
-    "1.41.0",
-]
+from tests.harness.releases import QUICK, WIRE_CHANGES, extended_unless
+from tests.local.machine import Machine, expected_reports, federation
 
 
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize(
+    ("release", "isolation"),
+    extended_unless(
+        [(release, "subprocess") for release in QUICK],
+        product(WIRE_CHANGES, ["subprocess", "process"]),
+    ),
+)
 def test_a_round_of_training_with_the_node_config_of_the_manifest(
-    machine: Machine, release: str
+    machine: Machine, release: str, isolation: str
 ) -> None:
-    def train(isolation: str) -> Document:
-        machine.up(federation(isolation, release, isolation))
-        return machine.result_of(isolation)
-
-    with ThreadPoolExecutor() as pool:
-        results = list(pool.map(train, ["process", "subprocess"]))
-    for result in results:
-        assert result["model"] == [0.5, 0.5, 0.5], "the mean of partitions 0 and 1"
-        reports = sorted(result["reports"], key=lambda report: report["partition-id"])
-        assert reports == expected_reports()
-        types = [{key: type(value) for key, value in report.items()} for report in reports]
-        assert types == [
-            {key: type(value) for key, value in report.items()} for report in expected_reports()
-        ]
+    machine.up(federation("fed", release, isolation))
+    result = machine.result_of("fed")
+    assert result["model"] == [0.5, 0.5, 0.5], "the mean of partitions 0 and 1"
+    reports = sorted(result["reports"], key=lambda report: report["partition-id"])
+    assert reports == expected_reports()
+    types = [{key: type(value) for key, value in report.items()} for report in reports]
+    assert types == [
+        {key: type(value) for key, value in report.items()} for report in expected_reports()
+    ]
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("superlink", "supernodes"),
     [

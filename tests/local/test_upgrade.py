@@ -2,9 +2,13 @@
 
 import asyncio
 
+import pytest
+
 from flower_operator.control import ControlClient
 from flower_operator.flower.control import Run
 from tests.local.machine import Document, Machine, federation
+
+pytestmark = pytest.mark.extended
 
 
 def lab(release: str) -> Document:
