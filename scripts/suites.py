@@ -60,16 +60,17 @@ class Suite:
 
 
 QUICK, EXTENDED = ("-m", "not extended"), ("-m", "extended")
-BY_FILE = "--dist=loadfile"
+# Files share fixtures that are slow to start; tests that share nothing go to whoever is free.
+BY_FILE, ONE_BY_ONE = "--dist=loadfile", "--dist=worksteal"
 
 UNIT = Suite("unit", ("tests/unit",), 2)
 # Suites of one inner list run one after the other, the lists side by side.
 QUICK_LANES = (
-    (Suite("local", ("tests/local", *QUICK), 2),),
+    (Suite("local", ("tests/local", ONE_BY_ONE, *QUICK), 3),),
     (Suite("cluster", ("tests/cluster", BY_FILE, *QUICK), 2, CLUSTER_PROGRAMS),),
 )
 EXTENDED_LANES = (
-    (Suite("local-extended", ("tests/local", *EXTENDED), 2),),
+    (Suite("local-extended", ("tests/local", ONE_BY_ONE, *EXTENDED), 3),),
     (
         Suite(
             "cluster-extended",

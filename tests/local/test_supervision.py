@@ -41,6 +41,7 @@ def kill(machine: Machine, name: str, process: str) -> int:
     return pid
 
 
+@pytest.mark.extended
 def test_a_killed_supernode_is_back_and_counted_again(machine: Machine) -> None:
     machine.up(federation("fed", RELEASE, "subprocess"))
     old = kill(machine, "fed", "south-0/supernode")
