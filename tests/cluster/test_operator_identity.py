@@ -145,7 +145,10 @@ def test_a_pod_waits_until_its_predecessor_is_missed(plane: ControlPlane, room: 
     with ProcessGroup() as group:
         site = Site(room, Stage("1.25.0", group, secure=True))
         with controller(plane, site.stage.control):
-            room.apply(authenticated("DaemonSet", "1.25.0", None))
+            document = authenticated("DaemonSet", "1.25.0", None)
+            one_node = {"spec": {"nodeSelector": {"kubernetes.io/hostname": "node-1"}}}
+            document["spec"]["supernodes"]["pools"][0]["podTemplate"] = one_node
+            room.apply(document)
             wait_until(lambda: len(site.held()) == 1, lambda: f"no pod is held: {site.said()}")
             site.start_superlink()
             wait_until(lambda: not site.held(), lambda: f"the pod is held: {site.said()}")

@@ -512,13 +512,38 @@ def test_keys_are_registered_at_once_and_unregistered_when_they_are_retired(
             its.connections.follow(KEY, secure, 2, "roots", (("north", ring, True),))
             await asyncio.sleep(1)
             known = its.connections.get(KEY).enrolment
-            assert known == Enrolment(registered=frozenset({"first", "second"}))
+            both = frozenset({"first", "second"})
+            assert known == Enrolment(registered=both, asked=frozenset())
             assert [node.name for node in links.nodes] == ["", "north-0", "north-1"]
             its.connections.follow(KEY, secure, 2, "roots", (("north", fewer, True),))
             await asyncio.sleep(1)
             known = its.connections.get(KEY).enrolment
-            assert known == Enrolment(frozenset({"first"}), spent=frozenset({"second"}))
+            second = frozenset({"second"})
+            assert known == Enrolment(frozenset({"first"}), spent=second, asked=second)
             assert links.nodes[0].status == "registered"
+
+    run(scenario())
+
+
+def test_a_key_that_is_retired_while_it_is_being_registered_does_not_stay(
+    links: SuperLinks,
+) -> None:
+    ring = Keyring("2026-01-01T00:00:00+00:00", {"0": "lost"})
+    anew = Keyring("2026-01-02T00:00:00+00:00", {"0": "new"}, retired=("lost",))
+
+    async def scenario() -> None:
+        links.online[ADDRESS] = 0
+        links.seconds = 2.0
+        async with running() as its:
+            secure = outline(insecure=False, supernodeAuth={"enabled": True})
+            its.connections.follow(KEY, secure, 1, "roots", (("north", ring, True),))
+            await asyncio.sleep(1)
+            assert not links.nodes
+            its.connections.follow(KEY, secure, 1, "roots", (("north", anew, True),))
+            await asyncio.sleep(20)
+            statuses = {node.public_key: node.status for node in links.nodes}
+            assert statuses == {b"lost": "unregistered", b"new": "registered"}
+            assert links.busiest == 1
 
     run(scenario())
 

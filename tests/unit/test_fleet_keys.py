@@ -73,6 +73,8 @@ def test_a_key_that_is_told_of_no_more_is_retired_until_the_superlink_has_forgot
     assert rings(found) == {"edge@north": ({"b"}, {"a"})}
     assert found.record == record
     assert told(record, [NORTH], {NORTH: ["b"]}).record == record
+    not_asked = replace(knows("b"), asked=frozenset())
+    assert told(record, [NORTH], {NORTH: ["b"]}, not_asked).record == record
     assert told(record, [NORTH], {NORTH: ["b"]}, knows("b")).record == written(b=NORTH)
 
 

@@ -18,8 +18,10 @@ from flower_operator.trust.keys import (
     changed_keyring,
     decide_keys,
     enrolment_of,
+    own_enrolment,
     read_keyring,
     registrations,
+    with_retired,
 )
 from flower_operator.trust.layout import RECORD_FILE, Files
 
@@ -126,6 +128,16 @@ def test_old_keys_stay_registered_until_no_supernode_uses_them() -> None:
     assert link.enrolment.registered == {old.keys["0"], keyring(files).keys["0"]}
     link.follow(keyring(files), rolled_out=True)
     assert link.enrolment.registered == {keyring(files).keys["0"]}
+
+
+def test_a_retired_key_is_kept_until_the_superlink_was_asked_about_it() -> None:
+    """Someone may be about to register it."""
+    ring = keyring(settled({}, {"0"}, START, Made()))
+    files = with_retired(settled({}, {"0"}, START, Made()), ["lost"])
+    before = own_enrolment((("north", ring, True),), [])
+    assert settled(files, {"0"}, START, Made(), before) == files
+    after = own_enrolment((("north", keyring(files), True),), [])
+    assert keyring(settled(files, {"0"}, START, Made(), after)).retired == ()
 
 
 def test_a_new_round_waits_for_runs_but_not_for_ever() -> None:

@@ -97,7 +97,7 @@ def enrol(
         current[holder] = own
     retired = {key: owned for key, owned in record.keys.items() if key not in after}
     if enrolment:
-        retired = {key: owned for key, owned in retired.items() if key in enrolment.registered}
+        retired = {key: owned for key, owned in retired.items() if not enrolment.lacks(key)}
     holders = sorted({*current, *(owned.holder for owned in retired.values())})
     roster = tuple((_title(holder), _ring(holder, current, retired), True) for holder in holders)
     rounds = {holder: each for holder, each in record.rounds.items() if holder in current}

@@ -5,7 +5,7 @@ import heapq
 import itertools
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ..flower.dialects import Dialect, dialect_of
 from ..flower.releases import parse_release
@@ -43,6 +43,8 @@ class _Asked:
     closely: bool = False
     answer: Connected = ASKING
     failures: int = 0
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """What an older roster asks for must not arrive after what a newer one asks for."""
 
     @property
     def place(self) -> tuple[str, Dialect, str | None]:
@@ -86,6 +88,8 @@ class Connections:
         address, dialect = self._locate(outline.endpoint), dialect_of(release)
         known = self._asked.get(key)
         asked = _Asked(address, dialect, roots, wanted, roster, closely)
+        if known and known.address == address:
+            asked.lock = known.lock
         if known is None or known.place != asked.place:
             self._asked[key] = asked
             self._plan(key, asked, 0.0)
@@ -138,7 +142,10 @@ class Connections:
         from ..control import Refused, Unreachable
 
         try:
-            answer = await _answer_of(asked)
+            async with asked.lock:
+                if self._asked.get(key) is not asked:
+                    return
+                answer = await _answer_of(asked)
             asked.failures = 0
         except (Unreachable, Refused) as error:
             words = f"{asked.address} does not say: {error}"

@@ -78,6 +78,13 @@ class Enrolment:
     online: frozenset[str] = frozenset()
     """Of those registered, the ones whose SuperNode is there, or was a minute ago."""
     spent: frozenset[str] = frozenset()
+    asked: frozenset[str] | None = None
+    """The retired keys that it was asked about; None: all."""
+
+    def lacks(self, public: str) -> bool:
+        """Whether a retired key is not registered, and will not be. A request to register it may
+        be under way until the SuperLink is asked about it as a retired one."""
+        return public not in self.registered and (self.asked is None or public in self.asked)
 
     def admits(self, public: str) -> bool:
         """Whether a SuperNode that starts now with this key is let in."""
@@ -171,7 +178,7 @@ def decide_keys(
     missing = tuple(name for name in wanted if name not in ring.keys)
     unusable = tuple(name for name in wanted if ring.keys.get(name) in spent)
     gone = tuple(name for name in ring.keys if name not in wanted)
-    forget = tuple(key for key in ring.retired if enrolment and key not in enrolment.registered)
+    forget = tuple(key for key in ring.retired if enrolment and enrolment.lacks(key))
     if missing or unusable or gone or forget:
         return KeyDecision(
             Step.CHANGE_KEYS,
@@ -255,9 +262,10 @@ def registrations(roster: Roster, nodes: Collection[Node]) -> Registrations:
 
 def own_enrolment(roster: Roster, nodes: Iterable[Node]) -> Enrolment:
     """What it says of those in the roster: a SuperLink forgets none that it ever knew."""
-    own = {key for _, ring, _ in roster for key in (*ring.keys.values(), *ring.retired)}
+    retired = frozenset(key for _, ring, _ in roster for key in ring.retired)
+    own = retired.union(key for _, ring, _ in roster for key in ring.keys.values())
     known = enrolment_of(nodes)
-    return Enrolment(known.registered & own, known.online & own, known.spent & own)
+    return Enrolment(known.registered & own, known.online & own, known.spent & own, retired)
 
 
 def _key_of(node: Node) -> str:
