@@ -2,6 +2,7 @@
 
 import json
 import time
+from pathlib import Path
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
@@ -12,6 +13,8 @@ app = ClientApp()
 
 @app.train()
 def train(message: Message, context: Context) -> Message:
+    with Path("train.log").open("a") as file:
+        file.write("training\n")
     time.sleep(message.content["settings"]["pause"])
     (model,) = message.content["model"].to_numpy_ndarrays()
     step = np.full_like(model, float(context.node_config.get("partition-id", 0)))
