@@ -109,6 +109,8 @@ class Builder:
 
     def __init__(self, programs: Sequence[str]) -> None:
         self._done = {program: threading.Event() for program in programs}
+        self.building = ""
+        """The programs that are being built now."""
         self._process: subprocess.Popen[bytes] | None = None
         self._stopped = False
         self._thread = threading.Thread(target=self._build_all, daemon=True)
@@ -130,9 +132,11 @@ class Builder:
         with (FOLDER / "build.log").open("wb") as log:
             for programs in by_module(list(self._done)):
                 if not self._stopped:
+                    self.building = ", ".join(programs)
                     self._build(programs, log.fileno())
                 for program in programs:
                     self._done[program].set()
+        self.building = ""
 
     def _build(self, programs: Sequence[str], log: int) -> None:
         """A failure is reported by the suite, which tries again."""
@@ -208,8 +212,11 @@ class Run:
 
     def _show_progress(self, finished: threading.Event) -> None:
         while not finished.wait(PROGRESS_SECONDS):
-            if running := [f"{suite.name} {percent(suite)}" for suite in list(self._running)]:
-                say(", ".join(running))
+            progress = [f"{suite.name} {percent(suite)}" for suite in list(self._running)]
+            if self._builder.building:
+                progress.append(f"building {self._builder.building}")
+            if progress:
+                say(", ".join(progress))
 
 
 def percent(suite: Suite) -> str:
