@@ -52,8 +52,8 @@ def self_signed_certificate(common_name: str) -> tuple[bytes, bytes]:
     return private, certificate.public_bytes(pem)
 
 
-def issued_certificate(*names: str) -> dict[str, str]:
+def issued_certificate(*names: str, now: datetime.datetime | None = None) -> dict[str, str]:
     """tls.crt, tls.key and ca.crt as another issuer may make them, by a CA of its own."""
-    now = datetime.datetime.now(datetime.UTC)
+    now = now or datetime.datetime.now(datetime.UTC)
     stored, _, _ = settle(Stored(), Wanted(names), "other", "other", now, RolledOut())
     return {name: stored.server[name] for name in SERVER_FILES}

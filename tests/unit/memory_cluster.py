@@ -16,7 +16,7 @@ from flower_operator.flower.control import Node, Run
 from flower_operator.flower.dialects import Dialect
 from flower_operator.kube.connection import Connection
 from flower_operator.kube.lease import Election
-from flower_operator.kube.resources import CONFIG_MAP, EVENT, POD, SECRET, Resource
+from flower_operator.kube.resources import CERTIFICATE, CONFIG_MAP, EVENT, POD, SECRET, Resource
 from flower_operator.operator.controller import Controller, Options
 from flower_operator.operator.desired import CHILDREN, FEDERATION
 from flower_operator.operator.maker import Maker
@@ -181,7 +181,7 @@ class Cluster:
     """An API server, controllers, SuperLinks, and an operator that is started and stopped."""
 
     def __init__(self, seed: int = 0, longest_latency: float = 0.0) -> None:
-        self.server = MemoryApiServer([FEDERATION], self.clock)
+        self.server = MemoryApiServer([FEDERATION, CERTIFICATE], self.clock)
         if longest_latency:
             self.server.latency = random_latency(seed, longest_latency)
         self.controllers = Controllers(self.server)

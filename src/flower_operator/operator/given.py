@@ -21,7 +21,7 @@ from ..trust.steps import Change
 from . import issuer
 from .caches import Caches
 from .maker import Maker
-from .safe import Safe, TrustFault
+from .safe import Safe, TrustFault, name_taken
 from .transitions import Transition
 
 LOOK_SECONDS = 60.0
@@ -115,12 +115,13 @@ class Elsewhere:
         """The certificate, its key and its CAs. Raises Unfit or TrustFault."""
         asked = look.outline.tls.issuer
         if asked:
-            said = await issuer.ask(self._client, look.federation, asked, look.names)
+            request = await issuer.ask(self._client, look.federation, asked, look.names)
+            progress = f": {request.message}" if request.message else ""
             missing = Fault(
                 "CertificatePending",
-                f"Secret {secret}: cert-manager has not issued it yet{said and f': {said}'}",
+                f"Secret {secret}: cert-manager has not issued it yet{progress}",
             )
-            files = await self._issued(look.federation, secret)
+            files = await self._issued(look.federation, secret, request.uid)
         else:
             missing = Fault("SecretMissing", f"there is no Secret {secret}")
             files = await self._read(look.federation.metadata.namespace, secret)
@@ -130,11 +131,13 @@ class Elsewhere:
             raise Unfit(f"it lacks {' and '.join(lacking)}")
         return files
 
-    async def _issued(self, federation: Federation, secret: str) -> Files:
-        """What cert-manager made; it is labelled, and so in the cache."""
+    async def _issued(self, federation: Federation, secret: str, certificate_uid: str) -> Files:
+        """What cert-manager made; it is labelled, and so in the cache. Raises TrustFault."""
         found = self._caches.trust(SECRET.kind, federation.metadata.namespace, secret)
         if found is None:
             return {}
+        if not issuer.is_issued(found, federation, certificate_uid):
+            raise name_taken(f"Secret {secret}")
         if found.metadata.owner is None:
             answer = await issuer.adopt(self._client, federation, found)
             self._caches.put_trust(SECRET.kind, answer)

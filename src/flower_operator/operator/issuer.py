@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -10,14 +11,14 @@ from ..api.types import IssuerRef
 from ..kube.applied import includes, owned
 from ..kube.client import Client
 from ..kube.errors import ApiError
-from ..kube.resources import CERTIFICATE, SECRET
+from ..kube.resources import CERTIFICATE, SECRET, Resource
 from ..render.metadata import trust_labels
 from ..status.observation import Fault
 from ..status.observed import Federation, Metadata, Trust, TrustForm
 from ..trust.layout import Part
 from ..trust.names import address_of
 from .desired import owner_of
-from .safe import TrustFault
+from .safe import TrustFault, name_taken
 
 ISSUED = "cert-manager.io/certificate-name"
 """On Secrets that cert-manager made: of which Certificate."""
@@ -38,27 +39,34 @@ class _Certificate(msgspec.Struct):
     status: _Status = msgspec.field(default_factory=_Status)
 
 
+@dataclass(frozen=True)
+class Request:
+    """The Certificate that was asked for."""
+
+    uid: str
+    message: str = ""
+    """cert-manager's, about its progress."""
+
+
 async def ask(
     client: Client, federation: Federation, issuer: IssuerRef, names: Sequence[str]
-) -> str:
-    """See to it that the certificate is asked for; returns what cert-manager says of it. Raises
-    TrustFault."""
+) -> Request:
+    """Create or update the Certificate. Raises TrustFault."""
     namespace, name = federation.metadata.namespace, certificate_name(federation)
     found = await _get(client, namespace, name)
     if found and not _is_ours(found.metadata, federation):
-        message = f"Certificate {name} is there already and is not this Federation's"
-        raise TrustFault(Fault("NameTaken", f"{message}; it stays as is"))
+        raise name_taken(f"Certificate {name}")
     body = certificate(federation, issuer, [*(_names(found.spec) if found else ()), *names])
     if found and includes(found.spec, body["spec"]):
         said = next((each for each in found.status.conditions or () if each.type == "Ready"), None)
-        return said.message if said else ""
+        return Request(found.metadata.uid, said.message if said else "")
     try:
         if found:
             body["metadata"]["uid"] = found.metadata.uid
-            await client.apply(CERTIFICATE, body)
+            answer = await client.apply(CERTIFICATE, body)
         else:
             await _look_for_stranger(client, federation)
-            await client.apply_new(CERTIFICATE, body)
+            answer = await client.apply_new(CERTIFICATE, body)
     except ApiError as error:
         if error.code == 404:
             words = f"this cluster has no Certificates of {CERTIFICATE.api_version}"
@@ -68,7 +76,16 @@ async def ask(
             message = f"Certificate {name}: {error.message}"
             raise TrustFault(Fault("Refused", message)) from None
         raise
-    return ""
+    return Request(msgspec.json.decode(answer, type=_Certificate).metadata.uid)
+
+
+def is_issued(secret: Trust, federation: Federation, certificate_uid: str) -> bool:
+    """Whether cert-manager made a Secret for the Federation's Certificate. Its labels prove
+    nothing: everyone can write them."""
+    owner = secret.metadata.owner
+    if owner:  # the Certificate, where cert-manager is told to make it the owner
+        return owner.uid in (federation.metadata.uid, certificate_uid)
+    return secret.metadata.annotations.get(ISSUED) == certificate_name(federation)
 
 
 async def adopt(client: Client, federation: Federation, secret: Trust) -> bytes:
@@ -88,15 +105,17 @@ async def adopt(client: Client, federation: Federation, secret: Trust) -> bytes:
 
 
 async def withdraw(client: Client, federation: Federation, secret: Trust) -> None:
-    """Nothing is asked of cert-manager any more, and what it made makes room."""
+    """Delete the Certificate, and the Secret that was issued for it."""
     namespace, name = federation.metadata.namespace, certificate_name(federation)
     found = await _get(client, namespace, name)
-    leaving = [(SECRET, secret.metadata)]
     if found and _is_ours(found.metadata, federation):
-        leaving.insert(0, (CERTIFICATE, found.metadata))
-    for resource, metadata in leaving:
-        with suppress(ApiError):  # gone, or another by now: the next look tells
-            await client.delete(resource, namespace, name, metadata.uid, "Background")
+        if secret.metadata.owner is None and is_issued(secret, federation, found.metadata.uid):
+            await adopt(client, federation, secret)  # so that it is known without the Certificate
+        await _delete(client, CERTIFICATE, found.metadata)
+        if is_issued(secret, federation, found.metadata.uid):
+            await _delete(client, SECRET, secret.metadata)
+    elif _is_ours(secret.metadata, federation):
+        await _delete(client, SECRET, secret.metadata)
 
 
 def certificate(federation: Federation, issuer: IssuerRef, names: Iterable[str]) -> dict[str, Any]:
@@ -131,6 +150,11 @@ def certificate_name(federation: Federation) -> str:
     return Part.SERVER.object_name(federation.metadata.name)
 
 
+async def _delete(client: Client, resource: Resource, metadata: Metadata) -> None:
+    with suppress(ApiError):  # gone or replaced; the next reconcile sees what is there
+        await client.delete(resource, metadata.namespace, metadata.name, metadata.uid, "Background")
+
+
 async def _get(client: Client, namespace: str, name: str) -> _Certificate | None:
     try:
         answer = await client.get(CERTIFICATE.path(namespace, name))
@@ -142,7 +166,7 @@ async def _get(client: Client, namespace: str, name: str) -> _Certificate | None
 
 
 async def _look_for_stranger(client: Client, federation: Federation) -> None:
-    """A Secret that is neither ours nor made for our Certificate would be written over."""
+    """A Secret that is not this Federation's would be overwritten by cert-manager."""
     namespace, name = federation.metadata.namespace, certificate_name(federation)
     try:
         answer = await client.get(SECRET.path(namespace, name))
@@ -151,9 +175,8 @@ async def _look_for_stranger(client: Client, federation: Federation) -> None:
             raise
         return
     metadata = msgspec.json.decode(answer, type=TrustForm).metadata
-    if not _is_ours(metadata, federation) and metadata.annotations.get(ISSUED) != name:
-        message = f"Secret {name} is there already and is not this Federation's"
-        raise TrustFault(Fault("NameTaken", f"{message}; it stays as is"))
+    if not _is_ours(metadata, federation):
+        raise name_taken(f"Secret {name}")
 
 
 def _is_ours(metadata: Metadata, federation: Federation) -> bool:

@@ -24,6 +24,11 @@ class TrustFault(Exception):
         self.fault = fault
 
 
+def name_taken(title: str) -> TrustFault:
+    message = f"{title} already exists and is not owned by this Federation; left unchanged"
+    return TrustFault(Fault("NameTaken", message))
+
+
 class Safe:
     def __init__(self, client: Client, caches: Caches) -> None:
         self._client = client
@@ -69,8 +74,7 @@ class Safe:
                 answer = await self._client.apply_new(resource, body)
         except ApiError as error:
             if error.code == 409 and "uid" not in body["metadata"]:
-                message = f"{kind} {name} is there already and is not this Federation's"
-                raise TrustFault(Fault("NameTaken", f"{message}; it stays as is")) from None
+                raise name_taken(f"{kind} {name}") from None
             if error.final:
                 raise TrustFault(Fault("Refused", f"{kind} {name}: {error.message}")) from None
             raise
