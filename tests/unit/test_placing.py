@@ -58,6 +58,9 @@ class Server:
 
     async def get(self, path: str) -> bytes:
         name = path.rpartition("/")[2]
+        if path.endswith(f"/federations/{name}"):
+            metadata = {"uid": UID, "resourceVersion": "41", "finalizers": self.finalizers}
+            return msgspec.json.encode({"metadata": metadata})
         if name not in self.stored:
             raise ApiError(404, "NotFound", "not found")
         return msgspec.json.encode(self.stored[name])
@@ -98,6 +101,7 @@ class Server:
         return b"{}"
 
     async def patch(self, resource: Resource, namespace: str, name: str, body: Document) -> bytes:
+        assert body["metadata"]["resourceVersion"] == "41"
         self.finalizers = body["metadata"]["finalizers"]
         return b"{}"
 

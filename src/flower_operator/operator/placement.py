@@ -6,6 +6,8 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
+import msgspec
+
 from ..fleet.addon import Route
 from ..fleet.advance import Advance
 from ..fleet.hub import Hub
@@ -34,7 +36,7 @@ from ..render.metadata import PREFIX
 from ..render.skupper import Grant
 from ..status.interconnect import grants_of
 from ..status.observation import Connected, Placed
-from ..status.observed import Federation, Workload
+from ..status.observed import Federation, FederationForm, Workload
 from ..status.outline import Exposure, Outline
 from ..trust.keys import Enrolment
 from .caches import Caches, Key
@@ -225,20 +227,30 @@ class Placements:
             self._surveyor.forget(key)
         if self._placing and not await self._placing.leave(key):
             return False
-        rest = [each for each in federation.metadata.finalizers if each != FINALIZER]
-        await self._set_finalizers(federation, rest)
+        await self._set_finalizer(federation, wanted=False)
         return True
 
     async def _hold(self, federation: Federation) -> None:
         """Other clusters must be cleared before it may go."""
-        finalizers = federation.metadata.finalizers
-        if FINALIZER not in finalizers:
-            await self._set_finalizers(federation, [*finalizers, FINALIZER])
+        if FINALIZER not in federation.metadata.finalizers:
+            await self._set_finalizer(federation, wanted=True)
 
-    async def _set_finalizers(self, federation: Federation, finalizers: list[str]) -> None:
+    async def _set_finalizer(self, federation: Federation, *, wanted: bool) -> None:
+        """Replace the list that was just read, and no other: a patch replaces the whole list.
+        Raises ApiError (409) if it was changed in between."""
         metadata = federation.metadata
-        changes = {"metadata": {"uid": metadata.uid, "finalizers": finalizers}}
-        answer = await self._client.patch(FEDERATION, metadata.namespace, metadata.name, changes)
+        path = FEDERATION.path(metadata.namespace, metadata.name)
+        live = msgspec.json.decode(await self._client.get(path), type=FederationForm).metadata
+        finalizers = [each for each in live.finalizers if each != FINALIZER]
+        finalizers += [FINALIZER] if wanted else []
+        changes = {
+            "uid": metadata.uid,
+            "resourceVersion": live.resource_version,
+            "finalizers": finalizers,
+        }
+        answer = await self._client.patch(
+            FEDERATION, metadata.namespace, metadata.name, {"metadata": changes}
+        )
         if finalizers:
             self._caches.put(FEDERATION.kind, answer)
 
