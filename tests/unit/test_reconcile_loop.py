@@ -4,6 +4,7 @@ import copy
 
 import pytest
 
+from flower_operator.kube.client import MERGE_PATCH
 from flower_operator.kube.resources import (
     CONFIG_MAP,
     DAEMON_SET,
@@ -13,9 +14,11 @@ from flower_operator.kube.resources import (
     STATEFUL_SET,
     Resource,
 )
+from flower_operator.operator.controller import Options
 from flower_operator.operator.desired import CHILDREN, FEDERATION
 from flower_operator.operator.placement import FINALIZER
 from flower_operator.render.metadata import RESTARTED_AT
+from tests.harness.memory_api import Fault, Request
 from tests.unit.federations import Document, document, plan
 from tests.unit.memory_cluster import NAMESPACE, Cluster, play
 from tests.unit.virtual_time import now
@@ -500,6 +503,77 @@ def test_the_finalizer_of_a_federation_without_other_clusters_is_removed() -> No
         await cluster.delete(FEDERATION, "fed")
         cluster.start_operator()
         await cluster.until(lambda: cluster.get(FEDERATION, "fed") is None, "it is not deleted")
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("had_it", [True, False])
+def test_a_finalizer_that_someone_else_adds_at_the_same_time_stays(had_it: bool) -> None:
+    """The operator has read the Federation, and has not written to it yet."""
+
+    async def scenario(cluster: Cluster) -> None:
+        added: list[str] = []
+
+        def add_another(request: Request) -> Fault | None:
+            finalizers = (request.body or {}).get("metadata", {}).get("finalizers")
+            if request.manager == "flower-operator" and finalizers is not None and not added:
+                added.append("test/late")
+                live = cluster.federation()["metadata"].get("finalizers", [])
+                body = {"metadata": {"finalizers": [*live, *added]}}
+                late = Request("PATCH", request.path, "kubectl", {}, body, MERGE_PATCH)
+                assert cluster.server.handle(late)[0] == 200
+            return None
+
+        await start(cluster)
+        cluster.server.fault = add_another
+        finalizers = ["test/other", FINALIZER] if had_it else [FINALIZER]
+        await cluster.patch(FEDERATION, "fed", {"metadata": {"finalizers": finalizers}})
+        await cluster.until(
+            lambda: FINALIZER not in cluster.federation()["metadata"]["finalizers"],
+            "the finalizer stays",
+        )
+        assert added
+        rest = [*finalizers[:-1], *added]
+        assert cluster.federation()["metadata"]["finalizers"] == rest
+
+    play(scenario)
+
+
+def test_a_federation_in_the_operators_own_namespace_is_refused() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        cluster.start_operator()
+        own = Options().namespace
+        metadata = {"name": "fed", "namespace": own}
+        await cluster.user.apply(FEDERATION, document() | {"metadata": metadata})
+
+        def ready() -> Document:
+            federation = cluster.server.get(FEDERATION, own, "fed") or {}
+            found = federation.get("status", {}).get("conditions") or [{}]
+            return next((each for each in found if each.get("type") == "Ready"), {})
+
+        await cluster.until(lambda: ready().get("status") == "False", "it is not told")
+        assert ready()["reason"] == "OperatorNamespace"
+        assert ready()["message"] == (
+            f"metadata.namespace: {own} is the operator's own namespace; "
+            "create the Federation in another"
+        )
+        await cluster.writes_within(60)
+        assert all(not cluster.server.objects(each, own) for each in (SERVICE, DEPLOYMENT, POD))
+        await cluster.user.delete(FEDERATION, own, "fed", None, "Background")
+        await cluster.writes_within(5)
+        assert cluster.server.get(FEDERATION, own, "fed") is None
+
+    play(scenario)
+
+
+def test_an_operator_outside_of_the_cluster_has_no_namespace_there() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        cluster.start_operator(inside=False)
+        own = Options().namespace
+        await cluster.user.apply(
+            FEDERATION, document() | {"metadata": {"name": "fed", "namespace": own}}
+        )
+        await cluster.until(lambda: cluster.server.objects(DEPLOYMENT, own), "nothing is rendered")
 
     play(scenario)
 

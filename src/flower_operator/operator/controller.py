@@ -132,6 +132,7 @@ class Controller:
             self._facts(groups),
             _now,
             hub,
+            self._options.namespace if self._options.locate else None,
         )
         async with asyncio.TaskGroup() as group:
             if hub:

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ..api.problems import InvalidFederation
+from ..api.problems import InvalidFederation, Problem
 from ..api.rules import superlink_name
 from ..api.types import FederationStatus
 from ..fleet.hub import Hub
@@ -66,7 +66,10 @@ class Reconciler:
         facts: Facts,
         clock: Callable[[], datetime],
         hub: Hub | None = None,
+        own_namespace: str | None = None,
     ) -> None:
+        """`own_namespace`: where the operator's pods are; None if it runs outside the cluster."""
+        self._own_namespace = own_namespace
         self._client = client
         self._caches = caches
         self._connections = connections
@@ -242,7 +245,12 @@ class Reconciler:
     def _look_up(
         self, key: Key, federation: Federation
     ) -> tuple[Desired, dict[Identity, dict[str, Any]]]:
-        """What was made of this version before; the objects come along if they are new."""
+        """What was made of this version before; the objects come along if they are new. Raises
+        InvalidFederation."""
+        if key[0] == self._own_namespace:
+            # Its pods would have the quota, the Secrets and the accounts of the operator.
+            message = f"{key[0]} is the operator's own namespace; create the Federation in another"
+            raise InvalidFederation([Problem("metadata.namespace", message, "OperatorNamespace")])
         facts = self._facts_of(key)
         known = self._desired.get(key)
         if known and known.version == version_of(federation, facts):
