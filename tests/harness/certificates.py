@@ -5,7 +5,7 @@ import ipaddress
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from flower_operator.trust.decisions import RolledOut, Wanted
 from flower_operator.trust.layout import SERVER_FILES, Stored
@@ -57,3 +57,22 @@ def issued_certificate(*names: str, now: datetime.datetime | None = None) -> dic
     now = now or datetime.datetime.now(datetime.UTC)
     stored, _, _ = settle(Stored(), Wanted(names), "other", "other", now, RolledOut())
     return {name: stored.server[name] for name in SERVER_FILES}
+
+
+def huge_key() -> str:
+    """An RSA key of 14,112 bits, in no time: of two primes that are known since long."""
+    p, q, exponent = 2**9689 - 1, 2**4423 - 1, 65537
+    secret = pow(exponent, -1, (p - 1) * (q - 1))
+    numbers = rsa.RSAPrivateNumbers(
+        p,
+        q,
+        secret,
+        secret % (p - 1),
+        secret % (q - 1),
+        pow(q, -1, p),
+        rsa.RSAPublicNumbers(exponent, p * q),
+    )
+    key = numbers.private_key(unsafe_skip_rsa_key_validation=True)
+    pem = serialization.Encoding.PEM
+    private = serialization.PrivateFormat.PKCS8
+    return key.private_bytes(pem, private, serialization.NoEncryption()).decode()

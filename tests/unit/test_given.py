@@ -1,5 +1,6 @@
 """Certificates that were made elsewhere: which are served, and when pods are started with them."""
 
+import base64
 import json
 import subprocess
 import sys
@@ -16,8 +17,8 @@ from flower_operator.trust.given import (
     Inspected,
     Unfit,
     check,
+    check_files,
     drop,
-    missing_files,
     start_with,
     take,
     version_of,
@@ -83,6 +84,17 @@ def test_what_does_not_go_together_is_told(change: Files, words: str) -> None:
         inspect({**FIRST, **change})
 
 
+def test_a_certificate_with_a_key_of_an_unknown_kind_is_told() -> None:
+    certificate = x509.load_pem_x509_certificate(FIRST["tls.crt"].encode())
+    plain = certificate.public_bytes(serialization.Encoding.DER)
+    # The object identifier of elliptic curves, and one that nothing has.
+    odd = plain.replace(bytes.fromhex("2a8648ce3d0201"), bytes.fromhex("2a8648ce3d027f"))
+    body = base64.encodebytes(odd).decode()
+    text = f"-----BEGIN CERTIFICATE-----\n{body}-----END CERTIFICATE-----\n"
+    with pytest.raises(Unfit, match=r"the key of tls\.crt cannot be read: .*2\.127"):
+        inspect({**FIRST, "tls.crt": text})
+
+
 def test_what_nobody_could_accept_is_told() -> None:
     certificate = inspect(FIRST).certificate
     for now, words in (
@@ -94,7 +106,8 @@ def test_what_nobody_could_accept_is_told() -> None:
     with pytest.raises(Unfit, match=r"is not for lab-superlink\.team\.svc and 127\.0\.0\.1,"):
         check(replace(certificate, names=("*.example.test", "svc")), DEMANDED, START)
     check(replace(certificate, names=("*.team.svc", "127.0.0.1")), DEMANDED, START)
-    assert missing_files({"tls.crt": "x", "tls.key": " "}) == ["ca.crt", "tls.key"]
+    with pytest.raises(Unfit, match=r"it lacks ca\.crt and tls\.key"):
+        check_files({"tls.crt": "x", "tls.key": " "})
 
 
 def test_a_chain_lasts_as_long_as_its_shortest_part() -> None:

@@ -16,12 +16,12 @@ from flower_operator.operator.caches import Caches
 from flower_operator.operator.desired import desired_of
 from flower_operator.operator.given import LOOK_SECONDS, Elsewhere
 from flower_operator.operator.maker import Maker
-from flower_operator.operator.safe import Safe
+from flower_operator.operator.safe import Safe, TrustFault
 from flower_operator.operator.trust import Keeper, Trusted, may_have_runs
 from flower_operator.status.observation import Connected
 from flower_operator.status.observed import Trust, TrustForm, Workload, trust_of
 from flower_operator.trust.layout import encode_secret
-from tests.harness.certificates import issued_certificate
+from tests.harness.certificates import huge_key, issued_certificate
 from tests.unit.federations import Document, document
 from tests.unit.observations import federation, workload
 
@@ -158,6 +158,31 @@ def test_a_certificate_from_elsewhere_is_looked_at_again_and_waits_for_runs() ->
         assert (await care(started_with(after))).bundle == second["ca.crt"]
         cluster.strangers["mine"] = {**second, "tls.key": ""}
         [fault] = (await care(started_with(after))).faults
-        assert fault.message == "Secret mine: it lacks tls.key"
+        assert fault.message == "spec.tls.secretName: Secret mine: it lacks tls.key"
+
+    keep(cluster, scenario, tls={"secretName": "mine"})
+
+
+@pytest.mark.parametrize(
+    ("file", "size", "words"),
+    [
+        ("tls.key", None, "11,344 bytes, and 4,096 are accepted: use an ECDSA key, or RSA of 4096"),
+        ("tls.crt", 65_537, "65,537 bytes, and 65,536 are accepted: leave out certificates that"),
+        ("ca.crt", 262_145, "262,145 bytes, and 262,144 are accepted: leave out CAs that"),
+    ],
+)
+def test_a_secret_that_is_too_large_is_refused_before_anyone_parses_it(
+    file: str, size: int | None, words: str
+) -> None:
+    fit = issued_certificate(SERVICE)
+    text = huge_key() if size is None else fit[file].ljust(size, "\n")
+    cluster = Cluster(strangers={"mine": {**fit, file: text}})
+
+    async def scenario(care: Care) -> None:
+        with pytest.raises(TrustFault) as caught:
+            await care()
+        fault = caught.value.fault
+        assert fault.reason == "CertificateUnfit"
+        assert fault.message.startswith(f"spec.tls.secretName: Secret mine: {file} has {words}")
 
     keep(cluster, scenario, tls={"secretName": "mine"})

@@ -30,7 +30,14 @@ from flower_operator.trust.decisions import (
     decide_secret,
 )
 from flower_operator.trust.fingerprints import fingerprint
-from flower_operator.trust.layout import Files, Part, Stored, decode_secret, encode_secret
+from flower_operator.trust.layout import (
+    Files,
+    Part,
+    Stored,
+    authority_key_file,
+    decode_secret,
+    encode_secret,
+)
 from flower_operator.trust.names import (
     address_of,
     normal_name,
@@ -38,8 +45,9 @@ from flower_operator.trust.names import (
     supernode_names,
     with_addresses,
 )
-from flower_operator.trust.records import Certificate, State, read_state
+from flower_operator.trust.records import Certificate, State, digest, read_state
 from flower_operator.trust.steps import Change, Task, apply, make_secret, perform, settle
+from tests.harness.certificates import huge_key
 
 START = datetime(2027, 1, 15, 8, 30, 7, 123456, UTC)
 DAY = timedelta(days=1)
@@ -371,6 +379,21 @@ def test_whatever_is_damaged_is_noticed_told_and_mended(part: Part, damage: str 
         if part is Part.AUTHORITIES:
             assert OLD in stored.bundle["ca.crt"], "clients go on trusting what they trusted"
             assert certificate_of(stored) == certificate_of(FRESH), "and can go on"
+
+
+def test_a_key_of_a_ca_that_is_too_large_to_parse_counts_as_lost() -> None:
+    """Someone wrote it there, and a record that agrees with it."""
+    record = json.loads(FRESH.authorities["record.json"])
+    (authority,) = record["authorities"]
+    authority["key"] = digest(huge_key())
+    files = {
+        **FRESH.authorities,
+        authority_key_file(authority["certificate"]): huge_key(),
+        "record.json": json.dumps(record),
+    }
+    stored, reasons, _ = settled(replace(FRESH, authorities=files), START)
+    assert reasons[0] == "AuthorityUnreadable"
+    assert huge_key() not in stored.authorities.values()
 
 
 @pytest.mark.parametrize(

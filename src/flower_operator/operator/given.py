@@ -14,7 +14,7 @@ from ..status.observation import Fault
 from ..status.observed import Federation, TrustForm, Workload
 from ..status.outline import Outline
 from ..trust.decisions import Decision, RolledOut
-from ..trust.given import Unfit, check, drop, missing_files, start_with, take, version_of
+from ..trust.given import Unfit, check, check_files, drop, start_with, take, version_of
 from ..trust.layout import BUNDLE_FILE, Files, Part, Stored, decode_secret
 from ..trust.records import Given, read_given
 from ..trust.steps import Change
@@ -72,7 +72,9 @@ class Elsewhere:
             files = await self._files(look, secret)
             change = await self._change(look, Stored(bundle=bundle, server=files), secret, known)
         except Unfit as error:
-            fault, change = Fault("CertificateUnfit", f"Secret {secret}: {error}"), None
+            field = "spec.tls.secretName" if tls.secret else "spec.tls.issuerRef"
+            message = f"{field}: Secret {secret}: {error}"
+            fault, change = Fault("CertificateUnfit", message), None
         except TrustFault as error:
             fault, change = error.fault, None
         if change:
@@ -127,8 +129,7 @@ class Elsewhere:
             files = await self._read(look.federation.metadata.namespace, secret)
         if not files:
             raise TrustFault(missing)
-        if lacking := missing_files(files):
-            raise Unfit(f"it lacks {' and '.join(lacking)}")
+        check_files(files)
         return files
 
     async def _issued(self, federation: Federation, secret: str, certificate_uid: str) -> Files:

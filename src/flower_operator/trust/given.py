@@ -10,7 +10,18 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 
 from .decisions import LONGEST_DELAY, Decision, RolledOut, Step, day, latest_of, wait
-from .layout import BUNDLE_FILE, SERVER_FILES, Files, Part, Stored
+from .layout import (
+    BUNDLE_FILE,
+    CERTIFICATE_FILE,
+    KEY_FILE,
+    MAX_BUNDLE_BYTES,
+    MAX_CHAIN_BYTES,
+    MAX_KEY_BYTES,
+    SERVER_FILES,
+    Files,
+    Part,
+    Stored,
+)
 from .names import address_of
 from .records import (
     Authority,
@@ -25,6 +36,13 @@ from .steps import Change
 
 MOST_AUTHORITIES = 8
 """Of clients, beside those of the certificate, whatever people do."""
+
+
+_LIMITS = (
+    (KEY_FILE, MAX_KEY_BYTES, "use an ECDSA key, or RSA of 4096 bits or fewer"),
+    (CERTIFICATE_FILE, MAX_CHAIN_BYTES, "leave out certificates that are not of its chain"),
+    (BUNDLE_FILE, MAX_BUNDLE_BYTES, "leave out CAs that did not issue the certificate"),
+)
 
 
 class Unfit(ValueError):
@@ -51,8 +69,13 @@ class Inspected:
         return cls(Certificate(**own), tuple(authorities))
 
 
-def missing_files(files: Files) -> list[str]:
-    return [file for file in SERVER_FILES if not files.get(file, "").strip()]
+def check_files(files: Files) -> None:
+    """Raises Unfit if a file is missing, or so large that it should not even be parsed."""
+    if missing := [file for file in SERVER_FILES if not files.get(file, "").strip()]:
+        raise Unfit(f"it lacks {' and '.join(missing)}")
+    for file, limit, remedy in _LIMITS:
+        if (size := len(files[file].encode())) > limit:
+            raise Unfit(f"{file} has {size:,} bytes, and {limit:,} are accepted: {remedy}")
 
 
 def version_of(files: Files) -> str:

@@ -18,7 +18,11 @@ def inspect(files: Files) -> Inspected:
     """What is in a Secret with all three files. Raises Unfit if they do not go together."""
     own, *others = _certificates(files, CERTIFICATE_FILE)
     authorities = _certificates(files, BUNDLE_FILE)
-    if _public_key(files) != own.public_key():
+    try:
+        public_key = own.public_key()
+    except (ValueError, UnsupportedAlgorithm) as error:
+        raise Unfit(f"the key of {CERTIFICATE_FILE} cannot be read: {error}") from None
+    if _public_key(files) != public_key:
         raise Unfit(f"{KEY_FILE} is not the key of {CERTIFICATE_FILE}")
     chain = _chain(own, others, authorities)
     return Inspected(

@@ -17,6 +17,11 @@ BUNDLE_FILE = "ca.crt"
 CERTIFICATE_FILE = "tls.crt"
 KEY_FILE = "tls.key"
 SERVER_FILES = (BUNDLE_FILE, CERTIFICATE_FILE, KEY_FILE)
+MAX_KEY_BYTES = 4 << 10
+"""An RSA key of 4096 bits has 3.2 KiB. To check one of 14,112 bits takes 20 seconds and more."""
+MAX_CHAIN_BYTES = 64 << 10
+MAX_BUNDLE_BYTES = 256 << 10
+"""More than the CAs of a whole operating system."""
 SECRET_FILE = "secret"
 RECORD_FILE = "record.json"
 

@@ -14,6 +14,7 @@ from .layout import (
     BUNDLE_FILE,
     CERTIFICATE_FILE,
     KEY_FILE,
+    MAX_KEY_BYTES,
     RECORD_FILE,
     SECRET_FILE,
     Files,
@@ -317,7 +318,8 @@ def _read_authorities(files: Files) -> tuple[tuple[Authority, ...], str]:
     found, lost = [], ""
     for each in _read_bundle(files):
         file = authority_key_file(each.identity)
-        if each.key_digest and digest(files.get(file, "")) != each.key_digest:
+        key = files.get(file, "")
+        if each.key_digest and (digest(key) != each.key_digest or len(key) > MAX_KEY_BYTES):
             lost = f"{file} is not what was written"
             each = replace(each, key_digest=None)
         if each.voucher and not _holds(files, voucher_file(each.identity), [each.voucher.identity]):
