@@ -102,7 +102,7 @@ def by_script() -> tuple[float, float]:
         started = []
         try:
             for process in found:
-                prepare(process)
+                prepare(process, machine.folder)
                 started.append(
                     subprocess.Popen(
                         process.command,

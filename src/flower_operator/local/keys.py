@@ -20,7 +20,9 @@ from ..trust.keys import (
 from ..trust.layout import Files
 from ..trust.records import Unreadable
 from .federations import LocalError
+from .files import inside
 from .trust import read_files, trust_folder, write_files
+from .validation import NOT_A_FILE_NAME, is_file_name
 
 
 @dataclass(frozen=True)
@@ -63,10 +65,10 @@ def renew_keys(
         ring = read_keyring(files)
         assert ring
         if not (ring.keys or ring.retired):
-            shutil.rmtree(own, ignore_errors=True)
+            shutil.rmtree(inside(folder, own), ignore_errors=True)
             continue
         if files != stored:
-            write_files(own, files)
+            write_files(folder, own, files)
         rings[pool] = ring
         if stored or pool in before:
             notices += [f"{reason} (keys of pool {pool})" for reason in reasons]
@@ -83,7 +85,9 @@ def take_keys(
         name = keyring_name(federation, pool)
         own = trust_folder(folder) / name
         if name in secrets:
-            write_files(own, secrets[name])
+            if unfit := [key for key in secrets[name] if not is_file_name(key)]:
+                raise LocalError(f"Secret {name}: data: {unfit[0]!r} {NOT_A_FILE_NAME}")
+            write_files(folder, own, secrets[name])
         try:
             ring = read_keyring(read_files(own))
         except Unreadable as error:

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from .files import open_file
 from .process import LOOPBACK
 from .state import state_folder
 
@@ -65,8 +66,8 @@ def _lock_file() -> int:
     try:
         return _open_for_everyone(Path(tempfile.gettempdir(), "flower-operator-ports"))
     except OSError:  # no place that users share: each reserves among their own processes
-        state_folder().mkdir(parents=True, exist_ok=True)
-        return _open_for_everyone(state_folder() / "ports.lock")
+        with open_file(state_folder(), state_folder() / "ports.lock", "a+") as file:
+            return os.dup(file.fileno())
 
 
 def _open_for_everyone(path: Path) -> int:

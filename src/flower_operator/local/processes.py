@@ -16,6 +16,7 @@ from ..flower.releases import Release
 from ..render import Plan
 from ..render.relay import CONTAINER as RELAY
 from .expansion import expand
+from .files import below
 from .process import LOOPBACK, Process
 from .trust import trust_folder
 
@@ -88,9 +89,24 @@ def control_address(plan: Plan, machine: Machine) -> str:
     )
 
 
+def host_paths(plan: Plan) -> Iterator[tuple[str, str]]:
+    """What processes read of this machine itself: each volume and its path."""
+    for workload in _workloads(plan):
+        spec = workload["spec"]["template"]["spec"]
+        paths = {
+            each["name"]: each["hostPath"]["path"]
+            for each in spec.get("volumes", [])
+            if "hostPath" in each
+        }
+        for container in spec["containers"]:
+            for mount in container.get("volumeMounts", []):
+                if container["name"] in COMMANDS and mount["name"] in paths:
+                    yield mount["name"], paths[mount["name"]]
+
+
 def own_volume(folder: Path, pod: str, volume: str) -> Path:
     """What stands for a volume of a pod's own."""
-    return folder / "volumes" / pod / volume
+    return below(folder, "volumes", pod, volume)
 
 
 def _workloads(plan: Plan) -> list[Object]:
@@ -194,6 +210,7 @@ class _Mounts:
         flag, equals, path = text.partition("=") if text.startswith("--") else ("", "", text)
         for mount in sorted(self.folders, key=len, reverse=True):
             if path == mount or path.startswith(f"{mount}/"):
+                below(Path(self.folders[mount]), path[len(mount) :].lstrip("/"))
                 return f"{flag}{equals}{self.folders[mount]}{path[len(mount) :]}"
         return text
 
@@ -205,16 +222,19 @@ def _mounts(plan: Plan, machine: Machine, pod: _Pod, container: Object) -> _Moun
     for mount in container.get("volumeMounts", []):
         volume = volumes.get(mount["name"], {"name": mount["name"]})
         root = _volume_folder(machine, pod, volume)
-        below = mount.get("subPath") or expand(mount.get("subPathExpr", ""), variables)
-        result.folders[mount["mountPath"]] = str(root / below)
+        step = mount.get("subPath") or expand(mount.get("subPathExpr", ""), variables)
+        path = str(below(root, step))
+        result.folders[mount["mountPath"]] = path
         if (source := _source(volume)) in machine.versions:
             result.versions[source] = machine.versions[source]
-        if source in machine.keys:
-            result.key = machine.keys[source][below]
-            result.kept.add(str(root / below))
+        if step in machine.keys.get(source, {}):
+            result.key = machine.keys[source][step]
+            result.kept.add(path)
+        if "hostPath" in volume:
+            result.kept.add(path)
         for file, text in _config_files(plan, volume).items():
-            if below in ("", file):
-                result.files[str(root / file)] = text
+            if step in ("", file):
+                result.files[str(below(root, file))] = text
     return result
 
 
@@ -223,9 +243,9 @@ def _volume_folder(machine: Machine, pod: _Pod, volume: Object) -> Path:
         return Path(volume["hostPath"]["path"])
     if "persistentVolumeClaim" in volume:
         claim: str = volume["persistentVolumeClaim"]["claimName"]
-        return machine.folder / "claims" / claim
+        return below(machine.folder, "claims", claim)
     if (source := _source(volume)) in (*machine.versions, *machine.keys):
-        return trust_folder(machine.folder) / source
+        return below(trust_folder(machine.folder), source)
     return own_volume(machine.folder, pod.name, volume["name"])
 
 

@@ -20,12 +20,21 @@ from ..runs.environments import environment, installed_release
 from ..trust.keys import keyring_name
 from ..trust.layout import Files
 from .federations import LocalError, Started
+from .files import open_file, write_file
 from .keys import Keys, Known, renew_keys, take_keys
 from .ports import Ports
 from .process import LOOPBACK
-from .processes import Machine, control_address, left_out, own_volume, processes
+from .processes import (
+    Machine,
+    control_address,
+    host_paths,
+    left_out,
+    own_volume,
+    processes,
+)
 from .state import Desired, Record, allocation, record
 from .trust import Trust, renew_secret, renew_trust
+from .validation import pod_problems
 
 LEAST_BYTES = 200 * 1024 * 1024
 MOST_SUPERNODES = 1000
@@ -51,6 +60,8 @@ def start(
 ) -> Started:
     """Start a Federation, or change it to this if it runs; `tell` hears what takes long."""
     federation = _with_release(federation, options)
+    if problems := list(pod_problems(federation)):
+        raise LocalError("\n".join(map(str, problems)))
     try:
         plan = render(_for_this_machine(federation), Facts())
     except InvalidFederation as error:
@@ -60,6 +71,7 @@ def start(
     _refuse_database(database, plan.releases.superlink)
     _refuse_too_many(federation, options)
     _refuse_missing_gpus(federation)
+    _refuse_missing_folders(plan)
     _refuse_full_disk(own.folder)
     _install(plan, options, tell)
     with allocation():
@@ -69,8 +81,7 @@ def start(
         keys = _keys(federation, options, own, before, told)
         own.write_desired(_desired(federation, plan, own, options, before, trust, keys))
         if database:
-            database.mkdir(parents=True, exist_ok=True)
-            (database / RELEASE_FILE).write_text(str(plan.releases.superlink))
+            write_file(own.folder, database / RELEASE_FILE, str(plan.releases.superlink))
     notices = (*plan.notices, *_cluster_notices(federation), *_container_notices(plan))
     notices += (*(trust.notices if trust else ()), *keys.notices)
     if own.is_running():
@@ -265,6 +276,15 @@ def _refuse_missing_gpus(federation: Federation) -> None:
             )
 
 
+def _refuse_missing_folders(plan: Plan) -> None:
+    """Nothing is made outside the state folder, whatever the hostPath's type."""
+    for volume, path in host_paths(plan):
+        if not Path(path).exists():
+            raise LocalError(
+                f"volume {volume}: hostPath: {path} does not exist on this machine; make it first"
+            )
+
+
 def _database(federation: Federation, own: Record) -> Path | None:
     """The folder that outlives the SuperLink, if there is one."""
     kept = federation.spec.superlink.persistence
@@ -287,7 +307,7 @@ def _refuse_full_disk(folder: Path) -> None:
 
 def _spawn(own: Record, attached: bool) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "flower_operator.local.supervisor", str(own.folder)]
-    with (own.folder / "supervisor.log").open("wb") as log:
+    with open_file(own.folder, own.folder / "supervisor.log", "wb") as log:
         return subprocess.Popen(
             command + ["attached"] * attached,
             stdin=subprocess.PIPE if attached else subprocess.DEVNULL,

@@ -16,6 +16,7 @@ from ..flower.dialects import NEWEST, Dialect, dialect_of
 from ..flower.releases import parse_release
 from ..runs.connections import Target
 from ..trust.keys import Keyring
+from .files import open_file, write_file
 from .process import Process
 
 
@@ -111,8 +112,7 @@ class Record:
         return Desired(processes=own, keyrings=rings, **content)
 
     def write_desired(self, desired: Desired) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        _write(self.folder / "desired.json", asdict(desired))
+        self._write("desired.json", json.dumps(asdict(desired)))
 
     def desired_hash(self) -> str:
         try:
@@ -129,7 +129,10 @@ class Record:
         return Status(processes=own, **content)
 
     def write_status(self, status: Status) -> None:
-        _write(self.folder / "status.json", asdict(status))
+        self._write("status.json", json.dumps(asdict(status)))
+
+    def _write(self, name: str, text: str) -> None:
+        write_file(self.folder, self.folder / name, text)
 
     def is_running(self) -> bool:
         """Whether a supervisor holds the lock, which ends with it however it ends."""
@@ -145,14 +148,13 @@ class Record:
     @contextmanager
     def hold(self) -> Iterator[bool]:
         """Hold the lock of a supervisor; False if another one has it."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with (self.folder / "lock").open("w") as file:
+        with open_file(self.folder, self.folder / "lock", "w") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 yield False
             else:
-                (self.folder / "pid").write_text(str(os.getpid()))
+                self._write("pid", str(os.getpid()))
                 yield True
 
     def supervisor(self) -> int | None:
@@ -183,8 +185,8 @@ class Record:
 def allocation() -> Iterator[None]:
     """Keep two commands from giving out the same ports."""
     folder = state_folder()
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "allocation.lock").open("w") as file:
+    with open_file(folder, folder / "allocation.lock", "w") as file:
+        folder.chmod(0o700)  # earlier versions let others read it
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
@@ -212,10 +214,3 @@ def _read(path: Path) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     return content
-
-
-def _write(path: Path, content: dict[str, Any]) -> None:
-    """Whole or not at all: a reader never sees half a file."""
-    temporary = path.with_suffix(f".{os.getpid()}.tmp")
-    temporary.write_text(json.dumps(content))
-    temporary.replace(path)

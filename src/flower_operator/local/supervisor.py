@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..trust.keys import MISSED_SECONDS, Enrolment
+from .files import make_folder, open_file, write_file
 from .ports import reservations
 from .process import Process
 from .reasons import explain, explain_absence, explain_key
@@ -145,10 +146,9 @@ class Managed:
 
     async def _start(self) -> asyncio.subprocess.Process:
         record = self._supervisor.record
-        prepare(self.spec)
-        work = record.folder / "work" / self.spec.pod
-        work.mkdir(parents=True, exist_ok=True)
-        with record.log_of(self.spec.name).open("ab") as log:
+        prepare(self.spec, record.folder)
+        work = make_folder(record.folder, record.folder / "work" / self.spec.pod)
+        with open_file(record.folder, record.log_of(self.spec.name), "ab") as log:
             self._log_begins = log.tell()
             return await asyncio.create_subprocess_exec(
                 *self.spec.command,
@@ -161,7 +161,8 @@ class Managed:
             )
 
     def _not_started(self, error: OSError) -> int:
-        with self._supervisor.record.log_of(self.spec.name).open("a") as log:
+        record = self._supervisor.record
+        with open_file(record.folder, record.log_of(self.spec.name), "a") as log:
             log.write(f"{error}\n")
         return 127
 
@@ -205,7 +206,7 @@ class Supervisor:
         self._guardian: asyncio.subprocess.Process | None = None
 
     async def run(self, attached: bool) -> None:
-        self.record.logs.mkdir(parents=True, exist_ok=True)
+        make_folder(self.record.folder, self.record.logs)
         self._guardian = await asyncio.create_subprocess_exec(
             "sh", "-c", GUARDIAN, stdin=asyncio.subprocess.PIPE, start_new_session=True
         )
@@ -388,13 +389,12 @@ def backoff_after(crashes: int) -> float:
     return float(min(FIRST_BACKOFF * 2 ** min(crashes - 2, 10), LONGEST_BACKOFF))
 
 
-def prepare(process: Process) -> None:
-    """Put in place what a kubelet would have mounted."""
+def prepare(process: Process, root: Path) -> None:
+    """Put in place what a kubelet would have mounted, below the Federation's folder."""
     for folder in process.folders:
-        Path(folder).mkdir(parents=True, exist_ok=True)
+        make_folder(root, Path(folder))
     for path, text in process.files.items():
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        Path(path).write_text(text)
+        write_file(root, Path(path), text)
 
 
 def environment_of(process: Process, own: Mapping[str, str]) -> dict[str, str]:
@@ -418,6 +418,7 @@ async def accepts(address: str) -> bool:
 
 def main(folder: Path, attached: bool) -> int:
     record = Record(folder)
+    os.umask(0o077)  # what Flower writes is for its owner alone too
     # From the moment the lock is held a command may send it; the file is read later anyway.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     with record.hold() as held:

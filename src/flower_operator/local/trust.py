@@ -12,6 +12,7 @@ from ..trust.layout import BUNDLE_FILE, Files, Part, Stored
 from ..trust.names import LOCAL
 from ..trust.records import read_secret, read_state
 from ..trust.steps import SECRET_BYTES, make_secret, settle
+from .files import below, make_folder, write_file
 from .process import Process
 
 NAMESPACE = "this-machine"
@@ -57,8 +58,8 @@ def renew_trust(
     started_with = replace(_rolled_out(federation, running), busy=busy)
     stored, taken, last = settle(before, wanted, federation, NAMESPACE, now, started_with)
     for _, change in taken:
-        write_files(objects[change.part], change.files)
-    secret, decision = _renew_secret(objects[Part.SUPEREXEC], now, busy=busy)
+        write_files(folder, objects[change.part], change.files)
+    secret, decision = _renew_secret(folder, objects[Part.SUPEREXEC], now, busy=busy)
     notices = [f"{each.reason}: {each.message}" for each, _ in taken] if before.authorities else []
     waiting = [each.message for each in (last, decision) if each.reason == "WaitingForRuns"]
     due = min(each.again.timestamp() for each in (last, decision) if each.again)
@@ -73,19 +74,21 @@ def renew_trust(
 def renew_secret(folder: Path, federation: str) -> Trust:
     """Just the secret of the SuperExecs, for a Federation whose SuperLink runs elsewhere."""
     now, name = datetime.now(UTC), Part.SUPEREXEC.object_name(federation)
-    files, decision = _renew_secret(trust_folder(folder) / name, now)
+    files, decision = _renew_secret(folder, trust_folder(folder) / name, now)
     secret = read_secret(files)
     assert secret
     assert decision.again
     return Trust({name: secret.identity}, None, decision.again.timestamp(), ())
 
 
-def _renew_secret(folder: Path, now: datetime, *, busy: bool = False) -> tuple[Files, Decision]:
+def _renew_secret(
+    root: Path, folder: Path, now: datetime, *, busy: bool = False
+) -> tuple[Files, Decision]:
     files = read_files(folder)
     decision = decide_secret(files, now, busy=busy)
     if decision.step is Step.MAKE_SECRET:
         files = make_secret(secrets.token_bytes(SECRET_BYTES), now).files
-        write_files(folder, files)
+        write_files(root, folder, files)
         decision = decide_secret(files, now)
     return files, decision
 
@@ -120,17 +123,12 @@ def read_files(folder: Path) -> Files:
         return {}
 
 
-def write_files(folder: Path, files: Files) -> None:
-    """In place of what was there. A command that is ended halfway leaves what its own record
-    does not fit, and the next one makes it anew."""
-    for private in (folder.parent, folder):
-        private.mkdir(mode=0o700, parents=True, exist_ok=True)
+def write_files(root: Path, folder: Path, files: Files) -> None:
+    """In place of what was in a folder below `root`. A command that is ended halfway leaves what
+    its own record does not fit, and the next one makes it anew."""
+    folder = make_folder(root, folder)
     for name, text in files.items():
-        new = folder / f".{name}"
-        new.unlink(missing_ok=True)
-        new.touch(mode=0o600)
-        new.write_text(text)
-        new.replace(folder / name)
+        write_file(root, below(folder, name), text)
     for path in folder.iterdir():
         if path.name not in files:
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
