@@ -230,6 +230,15 @@ ATTACKS: dict[str, tuple[Callable[[Laptop], Document], str]] = {
         lambda laptop: mounted({"name": "data", "hostPath": {"path": f"{laptop.home}/made"}}),
         "made does not exist on this machine",
     ),
+    "what Python runs before anything else": (
+        lambda laptop: {
+            "env": [
+                {"name": "PYTHONWARNINGS", "value": "all:0:antigravity.x:0:0"},
+                {"name": "BROWSER", "value": f"touch {laptop.home}/made %s"},
+            ]
+        },
+        "env[0]: PYTHONWARNINGS",
+    ),
 }
 
 
@@ -288,3 +297,20 @@ def test_a_link_that_an_app_has_left_is_not_followed(laptop: Laptop, address: st
     assert laptop.everything_else() == before, done.stderr
     assert done.returncode == 1
     assert "leads out of" in done.stderr
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize(
+    ("variable", "words"),
+    [
+        ({"name": "LD_AUDIT_=/x.so:", "value": "y"}, "LD_AUDIT_=/x.so: can make a process run"),
+        ({"name": "A=B", "value": "y"}, "illegal environment variable name"),
+        ({"name": "A", "value": "y\0"}, "embedded null byte"),
+    ],
+)
+def test_a_variable_that_no_process_can_have_is_told_of(
+    laptop: Laptop, address: str, variable: Document, words: str
+) -> None:
+    done = laptop.attack(joining(address, env=[variable]))
+    assert done.returncode == 1
+    assert words in done.stderr

@@ -247,3 +247,49 @@ def test_files_are_private_from_the_start(tmp_path: Path, monkeypatch: pytest.Mo
         os.umask(before)
     modes = {oct(path.stat().st_mode) for path in (tmp_path / "state").rglob("*")}
     assert modes == {"0o40700", "0o100600"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("PYTHONWARNINGS", "PYTHONSTARTUP", "PYTHONPATH", "PYTHONHOME", "PYTHONBREAKPOINT"),
+        *("PYTHONUSERBASE", "PYTHONPYCACHEPREFIX", "PYTHONINSPECT", "PYTHON_PRESITE", "BROWSER"),
+        *("LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT", "DYLD_INSERT_LIBRARIES", "PATH"),
+        *("BASH_ENV", "BASH_FUNC_ls%%", "ENV", "PS4", "EDITOR", "PAGER", "OPENSSL_CONF"),
+        *("GIT_SSH_COMMAND", "PERL5OPT", "RUBYOPT", "NODE_OPTIONS", "GCONV_PATH"),
+    ],
+)
+def test_a_variable_that_runs_other_code_is_refused_wherever_it_stands(name: str) -> None:
+    variables = [{"name": "MINE", "value": "x"}, {"name": name, "value": "x"}]
+
+    def template(container: str) -> dict[str, Any]:
+        return {"spec": {"containers": [{"name": container, "env": variables}]}}
+
+    manifest = document(
+        superlink={"env": variables, "podTemplate": template("superlink")},
+        supernodes={"env": variables},
+        pool={"env": variables, "podTemplate": template("supernode")},
+    )
+    words = (
+        f"{name} can make a process run other code than Flower's, so `up` does not take it from a "
+        "manifest; remove it"
+    )
+    fields = (
+        "spec.supernodes",
+        "spec.superlink",
+        "spec.superlink.podTemplate.spec.containers[0]",
+        "spec.supernodes.pools[0]",
+        "spec.supernodes.pools[0].podTemplate.spec.containers[0]",
+    )
+    found = [str(each) for each in pod_problems(parse(manifest))]
+    assert found == [f"{field}.env[1]: {words}" for field in fields]
+    # What has no process here may have what it likes.
+    assert problems_of(podTemplate=template("helper")) == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["PYTHONUNBUFFERED", "PYTHONHASHSEED", "DATASET", "HOME", "HTTPS_PROXY", "OMP_NUM_THREADS"],
+)
+def test_other_variables_are_the_manifests(name: str) -> None:
+    assert problems_of(env=[{"name": name, "value": "1"}]) == []

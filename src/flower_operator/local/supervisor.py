@@ -122,7 +122,7 @@ class Managed:
     async def _run(self) -> int:
         try:
             process = await self._start()
-        except OSError as error:
+        except (OSError, ValueError) as error:  # ValueError: a NUL in an argument, an "=" in a name
             return self._not_started(error)
         self._supervisor.guard("+", process.pid)
         self.status.pid = process.pid
@@ -160,7 +160,7 @@ class Managed:
                 start_new_session=True,
             )
 
-    def _not_started(self, error: OSError) -> int:
+    def _not_started(self, error: Exception) -> int:
         record = self._supervisor.record
         with open_file(record.folder, record.log_of(self.spec.name), "a") as log:
             log.write(f"{error}\n")

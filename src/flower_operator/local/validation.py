@@ -27,6 +27,21 @@ NOT_A_FILE_NAME = "is no name of a file; write letters, digits, '-', '_' and '.'
 NOT_BELOW = "must be a relative path without '..', not {!r}"
 NOT_ABSOLUTE = "must be an absolute path without '..', not {!r}"
 
+# By these an interpreter, the linker or what a library starts runs other code than Flower's.
+CODE_PREFIXES = ("PYTHON", "LD_", "DYLD_", "BASH_", "GIT_", "PERL", "RUBY", "OPENSSL_")
+CODE_VARIABLES = {
+    *("PATH", "SHELL", "ENV", "IFS", "PS4", "SHELLOPTS", "BASHOPTS"),
+    *("BROWSER", "EDITOR", "VISUAL", "PAGER", "MANPAGER", "LESSOPEN", "LESSCLOSE"),
+    *("GCONV_PATH", "GLIBC_TUNABLES", "LOCPATH", "OMP_TOOL_LIBRARIES", "CUDA_INJECTION64_PATH"),
+    *("NODE_OPTIONS", "NODE_PATH", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"),
+    *("CLASSPATH", "__PYVENV_LAUNCHER__"),
+}
+HARMLESS_VARIABLES = {
+    *("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PYTHONHASHSEED", "PYTHONFAULTHANDLER"),
+    *("PYTHONIOENCODING", "PYTHONUTF8", "PYTHONOPTIMIZE", "PYTHONNOUSERSITE", "PYTHONSAFEPATH"),
+    *("PYTHONMALLOC", "PYTHONTRACEMALLOC", "PYTHONASYNCIODEBUG", "PYTHONDEVMODE"),
+}
+
 # The objects that become folders, by where their names stand in a volume.
 NAMES = (
     ("secret", "secretName"),
@@ -43,10 +58,24 @@ def pod_problems(federation: Federation) -> Iterator[Problem]:
         for field in ("volumeMounts", "superexecVolumeMounts"):
             for index, mount in enumerate(place.get(field) or ()):
                 yield from _mount_problems((*path, field, index), mount)
+        for index, variable in enumerate(place.get("env") or ()):
+            if runs_code(variable["name"]):
+                message = (
+                    f"{variable['name']} can make a process run other code than Flower's, so `up` "
+                    "does not take it from a manifest; remove it"
+                )
+                yield Problem(join((*path, "env", index)), message)
         for index, claim in enumerate(place.get("volumeClaimTemplates") or ()):
             name = claim["metadata"]["name"]
             where = (*path, "volumeClaimTemplates", index, "metadata", "name")
             yield from _unless(_is_name(name), where, NOT_A_NAME, name)
+
+
+def runs_code(variable: str) -> bool:
+    """Whether a variable can make a process run code that it would not run without it."""
+    if variable in HARMLESS_VARIABLES:
+        return False
+    return variable in CODE_VARIABLES or variable.startswith(CODE_PREFIXES)
 
 
 def is_file_name(key: str) -> bool:
