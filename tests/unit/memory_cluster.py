@@ -71,7 +71,7 @@ class SuperLinks:
     """How many SuperNodes without keys run and do not connect."""
 
     def client(
-        self, dialect: Dialect, address: str, timeout: float, roots: str | None
+        self, dialect: Dialect, address: str, timeout: float, roots: str | None, supernodes: int
     ) -> "_SuperLinkClient":
         self.asked.append(address.partition("-superlink.")[0])
         return _SuperLinkClient(self, address.partition("-superlink.")[0])

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from flower_operator.control import Refused, Unreachable
+from flower_operator.control import BadAnswer, Refused, Unreachable
 from flower_operator.flower.control import Node, Refusal, Run
 from flower_operator.flower.dialects import Dialect, dialect_of
 from flower_operator.flower.releases import Release
@@ -25,7 +25,7 @@ from flower_operator.operator.connections import (
 from flower_operator.operator.desired import desired_of
 from flower_operator.status.observation import Connected
 from flower_operator.status.outline import Outline
-from flower_operator.trust.keys import Enrolment, Keyring
+from flower_operator.trust.keys import Enrolment, Keyring, Roster
 from tests.unit.federations import document
 from tests.unit.observations import federation
 from tests.unit.virtual_time import now, run
@@ -49,6 +49,7 @@ class Question:
     timeout: float
     time: float
     roots: str | None
+    supernodes: int
     closed: bool = False
 
 
@@ -65,8 +66,10 @@ class SuperLinks:
     busy: int = 0
     busiest: int = 0
 
-    def client(self, dialect: Dialect, address: str, timeout: float, roots: str | None) -> "Client":
-        self.asked.append(Question(address, dialect, timeout, now(), roots))
+    def client(
+        self, dialect: Dialect, address: str, timeout: float, roots: str | None, supernodes: int
+    ) -> "Client":
+        self.asked.append(Question(address, dialect, timeout, now(), roots, supernodes))
         if roots == "no certificates":
             raise Unreachable("its root certificates are not certificates in PEM")
         return Client(self, self.asked[-1])
@@ -314,6 +317,41 @@ def test_what_a_superlink_says_against_it_is_passed_on(
             answer = its.connections.get(KEY)
             assert answer == Connected(why_not=f"{ADDRESS} does not say: Log in")
         assert links.asked[0].closed
+
+    run(scenario())
+
+
+def test_an_answer_that_is_none_of_a_superlinks_is_named(
+    links: SuperLinks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def lie(_: Client) -> int:
+        raise BadAnswer("the SuperLink lists more than 5016 SuperNodes")
+
+    async def scenario() -> None:
+        monkeypatch.setattr(Client, "nodes", lie)
+        async with running() as its:
+            its.follow()
+            await asyncio.sleep(0.1)
+            message = its.connections.get(KEY).why_not
+            assert (
+                message == f"{ADDRESS} does not say: the SuperLink lists more than 5016 SuperNodes"
+            )
+
+    run(scenario())
+
+
+def test_as_many_supernodes_are_expected_as_are_wanted_or_have_keys(links: SuperLinks) -> None:
+    def roster(keys: int) -> Roster:
+        ring = Keyring("", {str(number): f"key-{number}" for number in range(keys)}, ("old",))
+        return (("edge", ring, True), ("edge@north", ring, True))
+
+    async def scenario() -> None:
+        links.online[ADDRESS] = 9
+        async with running() as its:
+            for wanted, keys in ((9, 0), (9, 10)):
+                its.connections.follow(KEY, OUTLINE, wanted, "roots", roster(keys))
+                await asyncio.sleep(0.1)
+        assert [question.supernodes for question in links.asked] == [9, 22]
 
     run(scenario())
 

@@ -124,7 +124,12 @@ async def _grant(client: Client, federation: Federation) -> Grant:
 
 
 async def _keys(federation: Federation, address: str, joining: Joining) -> Files:
-    client = ControlClient(federation.dialect, address, root_certificates=joining.authority)
+    client = ControlClient(
+        federation.dialect,
+        address,
+        root_certificates=joining.authority,
+        supernodes=(federation.status.desired_supernodes or 0) + joining.replicas,
+    )
     try:
         return await make_keys(client, joining.cluster, joining.replicas)
     except ControlError as error:

@@ -8,24 +8,31 @@ from typing import TypeVar
 import httpx
 
 from ..flower.control import (
+    ONE_ENTRY,
+    REFUSAL_BYTES,
     UNREGISTERED,
     Call,
+    Limit,
     Node,
     Refusal,
     Run,
+    check_encoding,
     list_nodes,
     list_runs,
+    node_limit,
     read_nodes,
     read_nothing,
     read_refusal,
     read_registered,
     read_runs,
     register_node,
+    run_limit,
     unregister_node,
 )
 from ..flower.dialects import Dialect
 from .errors import (
     AlreadyRegistered,
+    BadAnswer,
     ControlError,
     InvalidKey,
     KeyRetired,
@@ -34,8 +41,6 @@ from .errors import (
     Unreachable,
 )
 
-MOST_BYTES = 8 << 20
-
 T = TypeVar("T")
 
 
@@ -43,7 +48,8 @@ class ControlClient:
     """One SuperLink's Control API, in its release's dialect. What fails is a ControlError.
 
     With `root_certificates`, PEM text, it speaks TLS, and only to who has a certificate from
-    one of those for the host in the address.
+    one of those for the host in the address. How much of an answer is read follows the number of
+    `supernodes` that are expected.
     """
 
     def __init__(
@@ -52,8 +58,10 @@ class ControlClient:
         address: str,
         timeout: float = 5.0,
         root_certificates: str | None = None,
+        supernodes: int = 0,
     ) -> None:
         self._dialect = dialect
+        self._node_limit = node_limit(supernodes)
         self._timeout = timeout
         grpc = dialect.control.transport == "gRPC"
         # gRPC is HTTP/2 from the first byte, without an upgrade. The SuperLink is near:
@@ -65,6 +73,7 @@ class ControlClient:
             http2=grpc,
             timeout=timeout,
             trust_env=False,
+            headers={"accept-encoding": "identity"},
         )
 
     async def connected(self) -> int:
@@ -73,7 +82,7 @@ class ControlClient:
 
     async def nodes(self) -> list[Node]:
         """Every SuperNode that the SuperLink knows, those that were unregistered too."""
-        return await self._ask(list_nodes(self._dialect), read_nodes)
+        return await self._ask(list_nodes(self._dialect), read_nodes, self._node_limit)
 
     async def register(self, public_key: bytes, name: str = "") -> int:
         """Let the SuperNode in that has the private key to this one; returns its id.
@@ -105,7 +114,7 @@ class ControlClient:
 
     async def runs(self) -> list[Run]:
         """The newest runs, whatever has become of them."""
-        return await self._ask(list_runs(self._dialect), read_runs)
+        return await self._ask(list_runs(self._dialect), read_runs, run_limit())
 
     async def close(self) -> None:
         await self._client.aclose()
@@ -118,26 +127,35 @@ class ControlClient:
         message = "the key was unregistered before, and flwr takes no key twice: make a new one"
         return KeyRetired(refusal, message)
 
-    async def _ask(self, call: Call, read: Callable[[Dialect, bytes], T]) -> T:
+    async def _ask(
+        self,
+        call: Call,
+        read: Callable[[Dialect, bytes, Limit], T],
+        limit: Limit = ONE_ENTRY,
+    ) -> T:
         try:
             async with asyncio.timeout(self._timeout):
-                return read(self._dialect, await self._exchange(call))
-        except (httpx.HTTPError, TimeoutError, ValueError) as error:
+                return read(self._dialect, await self._exchange(call, limit), limit)
+        except ValueError as error:
+            raise BadAnswer(str(error)) from None
+        except (httpx.HTTPError, TimeoutError) as error:
             raise Unreachable(str(error) or type(error).__name__) from None
 
-    async def _exchange(self, call: Call) -> bytes:
-        """The answer, if it has an end: whose image the SuperLink runs is not known here."""
+    async def _exchange(self, call: Call, limit: Limit) -> bytes:
+        """The answer, as it was sent and no further than the limit."""
         stream = self._client.stream("POST", call.path, headers=call.headers, content=call.body)
-        body = b""
+        body = bytearray()
         async with stream as answer:
-            async for chunk in answer.aiter_bytes():
+            check_encoding(answer.headers)
+            most = limit.bytes if answer.status_code == 200 else REFUSAL_BYTES
+            async for chunk in answer.aiter_raw():
                 body += chunk
-                if len(body) > MOST_BYTES:
-                    raise ValueError("the SuperLink's answer does not end")
-        refusal = read_refusal(answer.status_code, answer.headers, body)
+                if len(body) > most:
+                    raise ValueError(f"the SuperLink's answer is longer than {most} bytes")
+        refusal = read_refusal(answer.status_code, answer.headers, bytes(body))
         if refusal:
             raise Refused(refusal)
-        return body
+        return bytes(body)
 
 
 def _trust(root_certificates: str | None) -> ssl.SSLContext:
@@ -153,6 +171,7 @@ def _trust(root_certificates: str | None) -> ssl.SSLContext:
 
 __all__ = [
     "AlreadyRegistered",
+    "BadAnswer",
     "ControlClient",
     "ControlError",
     "InvalidKey",

@@ -11,6 +11,10 @@ class Unreachable(ControlError):
     """The SuperLink did not answer, or not sensibly."""
 
 
+class BadAnswer(Unreachable):
+    """It answered, but not as a SuperLink does."""
+
+
 class Refused(ControlError):
     """The SuperLink answered, and said no."""
 

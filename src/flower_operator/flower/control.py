@@ -18,7 +18,16 @@ FINISHED = "finished"
 
 MOST_RUNS = 1000
 """The newest runs are asked for, for a SuperLink keeps them all; 1.40 lists 20 unless told."""
+PAST_ENTRIES = 5000
+"""A SuperLink with a database also lists SuperNodes that were unregistered long ago, and before
+1.27 all runs that it ever had."""
+ENTRIES_PER_SUPERNODE = 8
+"""Another one each time that a SuperNode gets another key."""
+FIELDS_PER_ENTRY = 32
+"""NodeInfo has 13 in 1.41, Run 19."""
+REFUSAL_BYTES = 64 << 10
 
+_Fields = Mapping[int, int | bytes]
 Question = Literal["ListNodes", "RegisterNode", "UnregisterNode", "ListRuns"]
 Reason = Literal["key in use", "key invalid", "node unknown"]
 
@@ -39,6 +48,22 @@ class Call:
     path: str
     headers: dict[str, str]
     body: bytes
+
+
+@dataclass(frozen=True)
+class Limit:
+    """How much of an answer is read. A SuperLink's image is the user's: it may answer anything."""
+
+    entries: int
+    entry_bytes: int
+
+    @property
+    def bytes(self) -> int:
+        return self.entries * self.entry_bytes
+
+    @property
+    def fields(self) -> int:
+        return self.entries * FIELDS_PER_ENTRY
 
 
 @dataclass(frozen=True)
@@ -100,32 +125,48 @@ def list_runs(dialect: Dialect) -> Call:
     return _call(dialect, "ListRuns", _field(2, MOST_RUNS))
 
 
-def read_nodes(dialect: Dialect, body: bytes) -> list[Node]:
+def node_limit(supernodes: int) -> Limit:
+    """For the list of SuperNodes where so many are expected. An entry has 300 bytes or so."""
+    return Limit(PAST_ENTRIES + ENTRIES_PER_SUPERNODE * supernodes, entry_bytes=512)
+
+
+def run_limit() -> Limit:
+    """For the list of runs, each with what its configuration overrides."""
+    return Limit(PAST_ENTRIES, entry_bytes=1024)
+
+
+ONE_ENTRY = Limit(1, entry_bytes=1024)
+
+
+def read_nodes(dialect: Dialect, body: bytes, limit: Limit) -> list[Node]:
     """The SuperNodes that the SuperLink knows."""
-    return [
-        _read_node(dialect, node)
-        for number, node in _fields(_message(dialect, body))
-        if number == 1 and isinstance(node, bytes)
-    ]
+    reader = _Reader(limit)
+    entries = reader.entries(_message(dialect, body), "SuperNodes")
+    return [_read_node(dialect, reader.fields(entry)) for entry in entries]
 
 
-def read_registered(dialect: Dialect, body: bytes) -> int:
+def read_registered(dialect: Dialect, body: bytes, limit: Limit) -> int:
     """The id of the SuperNode that was registered."""
-    return _number(_message(dialect, body), 1)
+    return _number(_Reader(limit).fields(_message(dialect, body)), 1)
 
 
-def read_runs(dialect: Dialect, body: bytes) -> list[Run]:
+def read_runs(dialect: Dialect, body: bytes, limit: Limit) -> list[Run]:
     """The runs that the SuperLink knows."""
-    return [
-        _read_run(entry)
-        for number, entry in _fields(_message(dialect, body))
-        if number == 1 and isinstance(entry, bytes)
-    ]
+    reader = _Reader(limit)
+    entries = reader.entries(_message(dialect, body), "runs")
+    return [_read_run(reader, reader.fields(entry)) for entry in entries]
 
 
-def read_nothing(dialect: Dialect, body: bytes) -> None:
+def read_nothing(dialect: Dialect, body: bytes, limit: Limit) -> None:
     """An answer that says no more than that it was done."""
     _message(dialect, body)
+
+
+def check_encoding(headers: Mapping[str, str]) -> None:
+    """Refuse an answer that is not sent as it is: a few bytes may stand for any number."""
+    for name in ("content-encoding", "grpc-encoding"):
+        if (encoding := headers.get(name, "identity")) != "identity":
+            raise ValueError(f"the SuperLink's answer is encoded ({name}: {encoding[:40]!r})")
 
 
 def read_refusal(status: int, headers: Mapping[str, str], body: bytes) -> Refusal | None:
@@ -146,7 +187,7 @@ def _explain(text: str, otherwise: str) -> Refusal:
     code, message = None, text
     try:
         explanation = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         explanation = None
     if isinstance(explanation, dict):
         code = explanation.get("code")
@@ -174,19 +215,19 @@ def _call(dialect: Dialect, question: Question, message: bytes) -> Call:
     return Call("HTTP", f"/v1/control/{path[1:]}", headers, message)
 
 
-def _read_node(dialect: Dialect, message: bytes) -> Node:
+def _read_node(dialect: Dialect, fields: _Fields) -> Node:
     return Node(
-        _number(message, 1),
-        _text(message, dialect.node_status_field),
-        _bytes(message, dialect.node_key_field) or None,
-        _text(message, 13) or None,
+        _number(fields, 1),
+        _text(fields, dialect.node_status_field),
+        _bytes(fields, dialect.node_key_field) or None,
+        _text(fields, 13) or None,
     )
 
 
-def _read_run(entry: bytes) -> Run:
+def _read_run(reader: "_Reader", fields: _Fields) -> Run:
     """An entry of a map is a message of key and value."""
-    status = _bytes(_bytes(entry, 2), 10)
-    return Run(_number(entry, 1), _text(status, 1), _text(status, 2))
+    status = reader.fields(_bytes(reader.fields(_bytes(fields, 2)), 10))
+    return Run(_number(fields, 1), _text(status, 1), _text(status, 2))
 
 
 def _message(dialect: Dialect, body: bytes) -> bytes:
@@ -199,7 +240,9 @@ def _frame(message: bytes) -> bytes:
 
 def _unframe(body: bytes) -> bytes:
     length = int.from_bytes(body[1:5], "big")
-    if len(body) < 5 or body[0] != 0 or len(body) < 5 + length:
+    if body[:1] not in (b"", b"\0"):
+        raise ValueError("the SuperLink's answer is compressed")
+    if len(body) < 5 or len(body) < 5 + length:
         raise ValueError("the SuperLink's answer is cut short")
     return body[5 : 5 + length]
 
@@ -218,43 +261,68 @@ def _write_varint(value: int) -> bytes:
     return bytes([*found, value])
 
 
-def _text(message: bytes, field: int) -> str:
-    return _bytes(message, field).decode()
+def _text(fields: _Fields, number: int) -> str:
+    return _bytes(fields, number).decode()
 
 
-def _bytes(message: bytes, field: int) -> bytes:
-    for number, value in _fields(message):
-        if number == field and isinstance(value, bytes):
-            return value
-    return b""
+def _bytes(fields: _Fields, number: int) -> bytes:
+    value = fields.get(number)
+    return value if isinstance(value, bytes) else b""
 
 
-def _number(message: bytes, field: int) -> int:
-    for number, value in _fields(message):
-        if number == field and isinstance(value, int):
-            return value
-    return 0
+def _number(fields: _Fields, number: int) -> int:
+    value = fields.get(number)
+    return value if isinstance(value, int) else 0
 
 
-def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """The fields of a protobuf message: number and value, texts and messages as bytes."""
-    at = 0
-    while at < len(message):
-        key, at = _varint(message, at)
-        match key & 7:
-            case 0:
-                value, at = _varint(message, at)
-                yield key >> 3, value
-            case 2:
-                length, at = _varint(message, at)
-                if at + length > len(message):
-                    raise ValueError("the SuperLink's answer is cut short")
-                yield key >> 3, message[at : at + length]
-                at += length
-            case 1 | 5 as wire:
-                at += 8 if wire == 1 else 4
-            case wire:
-                raise ValueError(f"the SuperLink's answer has a field of unknown kind {wire}")
+class _Reader:
+    """Reads the protobuf messages of one answer, and gives up at its limit."""
+
+    def __init__(self, limit: Limit) -> None:
+        self._limit = limit
+        self._fields = 0
+
+    def entries(self, message: bytes, title: str) -> Iterator[bytes]:
+        """What a list of `title` consists of; it is field 1 wherever there is one."""
+        count = 0
+        for number, value in self._read(message):
+            if number == 1 and isinstance(value, bytes):
+                count += 1
+                if count > self._limit.entries:
+                    raise ValueError(f"the SuperLink lists more than {self._limit.entries} {title}")
+                yield value
+
+    def fields(self, message: bytes) -> _Fields:
+        """By number; of several with one number the first."""
+        found: dict[int, int | bytes] = {}
+        for number, value in self._read(message):
+            found.setdefault(number, value)
+        return found
+
+    def _read(self, message: bytes) -> Iterator[tuple[int, int | bytes]]:
+        """Number and value of each field, texts and messages as bytes."""
+        at = 0
+        while at < len(message):
+            self._fields += 1
+            if self._fields > self._limit.fields:
+                raise ValueError(
+                    f"the SuperLink's answer has more fields than {self._limit.fields}"
+                )
+            key, at = _varint(message, at)
+            match key & 7:
+                case 0:
+                    value, at = _varint(message, at)
+                    yield key >> 3, value
+                case 2:
+                    length, at = _varint(message, at)
+                    if at + length > len(message):
+                        raise ValueError("the SuperLink's answer is cut short")
+                    yield key >> 3, message[at : at + length]
+                    at += length
+                case 1 | 5 as wire:
+                    at += 8 if wire == 1 else 4
+                case wire:
+                    raise ValueError(f"the SuperLink's answer has a field of unknown kind {wire}")
 
 
 def _varint(message: bytes, at: int) -> tuple[int, int]:

@@ -15,6 +15,7 @@ def connect(desired: Desired) -> ControlClient:
         desired.dialect,
         desired.control,
         root_certificates=Path(trusted).read_text() if trusted else None,
+        supernodes=desired.supernodes,
     )
 
 

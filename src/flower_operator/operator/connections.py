@@ -50,6 +50,12 @@ class _Asked:
     def place(self) -> tuple[str, Dialect, str | None]:
         return self.address, self.dialect, self.roots
 
+    @property
+    def expected(self) -> int:
+        """How many SuperNodes it may have to list: those of other clusters have keys."""
+        keys = sum(len(ring.keys) + len(ring.retired) for _, ring, _ in self.roster)
+        return max(self.wanted, keys)
+
 
 class Connections:
     """What each SuperLink last said; `changed` hears when that is something new."""
@@ -139,7 +145,7 @@ class Connections:
 
     async def _ask(self, key: Key, asked: _Asked) -> None:
         # Only an operator inside of its cluster gets here; others do without what it brings.
-        from ..control import Refused, Unreachable
+        from ..control import BadAnswer, Refused, Unreachable
 
         try:
             async with asked.lock:
@@ -149,7 +155,7 @@ class Connections:
             asked.failures = 0
         except (Unreachable, Refused) as error:
             words = f"{asked.address} does not say: {error}"
-            if isinstance(error, Unreachable):
+            if isinstance(error, Unreachable) and not isinstance(error, BadAnswer):
                 words = f"nothing answers at {asked.address}"
             asked.failures += 1
             given_up = asked.failures >= ENOUGH
@@ -171,7 +177,7 @@ async def _answer_of(asked: _Asked) -> Connected:
     from ..control import ControlClient
     from ..control.enrolling import enrol
 
-    client = ControlClient(asked.dialect, asked.address, TIMEOUT, asked.roots)
+    client = ControlClient(asked.dialect, asked.address, TIMEOUT, asked.roots, asked.expected)
     try:
         nodes = await (enrol(client, asked.roster) if asked.roster else client.nodes())
         busy = None
