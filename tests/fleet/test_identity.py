@@ -1,17 +1,22 @@
 """Keys of SuperNodes on managed clusters: made there, known to a real SuperLink, and retired."""
 
+import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import load_ssh_private_key
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    PublicFormat,
+    load_ssh_private_key,
+)
 
 from flower_operator.fleet.addon import place_of
 from flower_operator.fleet.agent import PUBLIC_FILE
 from flower_operator.fleet.resources import WORK
-from flower_operator.kube.resources import POD
+from flower_operator.kube.resources import CONFIG_MAP, POD
 from flower_operator.trust.layout import decode_secret
 from tests.cluster.federations import Document, Namespace, wait_until
 from tests.cluster.test_operator_connected import controller
@@ -151,6 +156,27 @@ def test_keys_are_made_where_they_are_used_and_never_leave(
         site.wait_for_statuses(registered=1, unregistered=2)
         wait_until(lambda: not left_on(south.plane, namespace), "left on south")
         wait_until(lambda: not secret(south, namespace), "the keys stay on south")
+
+
+def test_a_cluster_that_reports_a_thousand_keys_gets_none_of_them_registered(
+    fleet: Hub, namespace: Namespace, operator: OperatorProcess
+) -> None:
+    """Whoever rules a managed cluster writes what it likes into the report there."""
+    south = fleet.clusters["south"].plane
+    report = f"{CONFIG_MAP.path(namespace.name)}/lab-supernode-edge-report"
+    body = "-----BEGIN PUBLIC KEY-----\n{:064}\n-----END PUBLIC KEY-----\n"
+    keys = json.dumps({str(at): body.format(at) for at in range(1000)})
+    with keyed_site(fleet, namespace, operator, "south") as site:
+        site.start_superlink()
+        wait_until(lambda: south.request("GET", report)[0] == 200, "no report on south")
+        assert south.request("PATCH", report, {"data": {"keys": keys}})[0] == 200
+        namespace.wait_for_condition("lab", "Degraded", "True", "TooManyKeys")
+        assert "cluster south reports 1000 keys for at most 1 SuperNode" in site.said()
+        assert site.nodes() == []
+        key, text = ec.generate_private_key(ec.SECP256R1()), PublicFormat.SubjectPublicKeyInfo
+        keys = json.dumps({"pod": key.public_key().public_bytes(Encoding.PEM, text).decode()})
+        assert south.request("PATCH", report, {"data": {"keys": keys}})[0] == 200
+        site.wait_for_statuses(registered=1)
 
 
 def assert_no_private_key_left(fleet: Hub, cluster: ManagedCluster, namespace: Namespace) -> None:

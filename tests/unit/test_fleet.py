@@ -488,6 +488,24 @@ def test_what_a_cluster_cannot_apply_is_told_unless_it_is_only_early(
     assert work_of(msgspec.convert({"status": manifests}, WorkForm)).refusal == refusal
 
 
+def test_what_a_cluster_reports_is_bounded() -> None:
+    """A number beyond 32 bits, or words of a megabyte, would keep any status from being written."""
+    texts = {"report": "k" * (4 << 20), "release": "1" * 9999, "mark": "m" * 9999}
+    numbers = {"desired": 1 << 40, "ready": -5, "updated": 3, "generation": 1 << 40}
+    values: list[Document] = [
+        {"name": name, "fieldValue": {"string": text}} for name, text in texts.items()
+    ]
+    values += [{"name": name, "fieldValue": {"integer": at}} for name, at in numbers.items()]
+    condition = {"type": "Applied", "status": "False", "message": "x" * 100_000}
+    manifest = {"conditions": [condition], "statusFeedback": {"values": values}}
+    status = {"resourceStatus": {"manifests": [manifest]}}
+    work = work_of(msgspec.convert({"status": status}, WorkForm))
+    assert work.numbers == {"desired": 10_000, "ready": 0, "updated": 3, "generation": 1 << 40}
+    assert work.report is not None
+    assert len(work.report) == 1 << 20
+    assert max(len(text) for text in (work.refusal, work.release, work.mark)) == 400
+
+
 def test_a_cluster_is_settled_when_all_its_pods_are_of_its_last_generation() -> None:
     told = {"ready": 2, "desired": 2, "updated": 2, "generation": 3, "observed": 3}
     assert Work("c", "x", told).settled

@@ -16,8 +16,10 @@ from flower_operator.fleet.keys import (
     Holder,
     Owned,
     Record,
+    Report,
     admitted,
     enrol,
+    key_limit,
     mark_of,
     read_record,
     read_report,
@@ -56,8 +58,12 @@ def told(
     members: list[Holder],
     reports: dict[Holder, list[str]],
     enrolment: Enrolment | None = None,
+    *,
+    limit: int = 2,
+    now: datetime = NOW,
 ) -> Enrolled:
-    return enrol(record, members, reports, enrolment, NOW)
+    read = {holder: Report(keys, len(keys)) for holder, keys in reports.items()}
+    return enrol(record, members, read, {"edge": limit}, enrolment, now)
 
 
 def test_what_a_cluster_tells_of_is_written_down_and_registered() -> None:
@@ -104,7 +110,7 @@ def test_a_cluster_with_an_old_key_replaces_what_it_has_and_no_other_does() -> N
     assert found.record == replace(enrolled.record, rounds={NORTH: NOW})
     # It is told once, and the key that is on its way out is not counted any more.
     later = NOW + timedelta(minutes=1)
-    enrolled = enrol(found.record, [NORTH, SOUTH], reports, None, later)
+    enrolled = told(found.record, [NORTH, SOUTH], reports, now=later)
     found = renew(enrolled, reports, later, busy=False, max_wait=None)
     assert (found.record, found.begun, found.again) == (enrolled.record, (), NOW + KEY_LIFE)
 
@@ -136,17 +142,50 @@ def test_only_registered_keys_are_admitted_in_parts_that_fit_a_variable() -> Non
     assert admitted(keys, None, 1) == {"ADMITTED": ""}
 
 
-@pytest.mark.parametrize(
-    "text", ["", "[]", '"x"', "{", json.dumps(dict.fromkeys(map(str, range(1001)), "x"))]
-)
+@pytest.mark.parametrize("text", ["", "[]", '"x"', "{", "[" * 9000, "x" * 1_000_000])
 def test_nonsense_is_no_report(text: str) -> None:
-    assert read_report(text) is None
+    assert read_report(text, 10) is None
 
 
 def test_of_a_report_only_public_keys_count() -> None:
     public = make_key_pair().public
-    hostile = {"a": public, "b": 7, "c": "key", "d": public + "\n" * 9999, "e": None}
-    assert read_report(json.dumps(hostile)) == [public]
+    hostile = {"a": public, "b": 7, "c": "key", "d": public + "\n" * 999, "e": None}
+    assert read_report(json.dumps(hostile), 10) == Report([public], 1)
+
+
+def test_a_report_that_is_too_long_is_counted_and_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = json.dumps({str(at): make_key_pair().public for at in range(100)})
+    assert read_report(text, 100) == Report([*json.loads(text).values()], 100)
+    monkeypatch.setattr("flower_operator.fleet.keys.json.loads", lambda _: pytest.fail("read"))
+    assert read_report(text, 2) == Report((), 100)
+
+
+@pytest.mark.parametrize("keys", [["b", "c", "d"], []])
+def test_of_too_many_keys_none_is_registered_that_was_not_before(keys: list[str]) -> None:
+    """The SuperNodes that are known go on; of the others nobody knows which are real."""
+    record, holder = written(a=NORTH), [NORTH, SOUTH]
+    report = Report(["a", *keys] if keys else (), 1000)
+    found = enrol(record, holder, {NORTH: report}, {"edge": 2}, knows("a"), NOW)
+    assert rings(found) == {"edge@north": ({"a"}, set()), "edge@south": (set(), set())}
+    assert found.excess == {NORTH: 1000}
+    assert found.record == record
+
+
+def test_a_known_key_that_is_not_among_too_many_is_retired() -> None:
+    found = told(written(a=NORTH, z=NORTH), [NORTH], {NORTH: ["a", "b", "c"]}, knows("a", "z"))
+    assert rings(found) == {"edge@north": ({"a"}, {"z"})}
+
+
+def test_a_pool_that_shrinks_keeps_its_keys_until_its_supernodes_have_ended() -> None:
+    record = written(a=NORTH, b=NORTH, c=NORTH)
+    found = told(record, [NORTH], {NORTH: ["a", "b", "c"]}, knows("a", "b", "c"), limit=1)
+    assert (found.record, found.excess) == (record, {})
+    found = told(record, [NORTH], {NORTH: ["a", "b", "c", "d"]}, knows("a", "b", "c"), limit=1)
+    assert (found.record, found.excess) == (record, {NORTH: 4})
+
+
+def test_a_pool_of_nodes_has_a_limit_too() -> None:
+    assert (key_limit(3), key_limit(0)) == (3, 500)
 
 
 def test_the_record_can_be_read_again() -> None:

@@ -30,7 +30,7 @@ from flower_operator.operator.ledger import Ledger
 from flower_operator.operator.placement import Placements
 from flower_operator.operator.safe import TrustFault
 from flower_operator.render import Facts
-from flower_operator.status.observation import Connected
+from flower_operator.status.observation import Connected, Fault
 from flower_operator.status.observed import Metadata
 from flower_operator.trust.certificates import make_key_pair
 from tests.unit.federations import Document, document
@@ -320,6 +320,34 @@ def test_numbers_and_keys_are_written_down_and_a_claim_to_another_s_key_is_told(
         "cluster rome",
     ]
     assert server.finalizers == ["flower.flwr.ai/fleet"]
+
+
+def test_a_cluster_that_reports_too_many_keys_gets_none_of_them_registered() -> None:
+    """A thousand where one SuperNode runs; a ClusterStatus says of whom the fault is."""
+    body = "-----BEGIN PUBLIC KEY-----\n{:064}\n-----END PUBLIC KEY-----\n"
+    server = Server(report=json.dumps({str(at): body.format(at) for at in range(1000)}))
+    server.clusters = {"oslo": Cluster("oslo", True, "")}
+    pool = {"name": "edge", "replicas": 1, "placement": {"name": "gpu"}}
+    own = federation(document(pool=pool, superlink={"service": SERVICE}, **SECURE))
+    outline = desired_of(own)[0].outline
+    hub, client, caches = cast("Hub", server), cast("Client", server), cast("Caches", server)
+    placements = Placements(client, caches, hub, lambda: NOW)
+
+    async def scenario() -> tuple[int, tuple[Fault, ...]]:
+        look = await placements.look(KEY, own, outline, Connected())
+        assert look
+        facts = Facts(namespace="team")
+        placed, _ = await placements.care(KEY, own, outline, look, facts, "CA", (), ())
+        return sum(len(ring.keys) for _, ring, _ in look.enrolled.roster), placed[0].faults
+
+    registered, faults = asyncio.run(scenario())
+    assert registered == 0
+    assert "fed-fleet-keys" not in server.stored
+    message = (
+        "pool edge: cluster oslo reports 1000 keys for at most 1 SuperNode; no new key of that "
+        "cluster is registered"
+    )
+    assert faults == (Fault("TooManyKeys", message),)
 
 
 LABELS = {

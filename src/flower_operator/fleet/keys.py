@@ -14,7 +14,7 @@ from typing import Annotated, NamedTuple
 
 import msgspec
 
-from ..render.agent import admitted_variable
+from ..render.agent import FILES_OF_NODES, MARKS_A_VARIABLE, admitted_variable
 from ..trust.keys import Enrolment, Keyring, Roster, term_of
 from ..trust.records import time_text, whole_second
 
@@ -23,11 +23,21 @@ Holder = tuple[str, str]
 
 _Time = Annotated[datetime, msgspec.Meta(tz=True)]
 
-MOST_KEYS = 1000
+MOST_KEYS_OF_NODES = MARKS_A_VARIABLE * FILES_OF_NODES
+"""In a pool with a SuperNode on each node: of so many the hub can say that they are admitted."""
+REPORT_CHARACTERS = 1024
+"""Of a report, for each key that it may have: the name of its pod, and the key."""
 MARK_LENGTH = 8
-_PUBLIC_KEY = re.compile(
-    r"-----BEGIN PUBLIC KEY-----\n([A-Za-z0-9+/=]{1,64}\n){1,8}-----END PUBLIC KEY-----\n"
-)
+_BEGIN = "-----BEGIN PUBLIC KEY-----"
+_PUBLIC_KEY = re.compile(_BEGIN + r"\n([A-Za-z0-9+/=]{1,64}\n){1,8}-----END PUBLIC KEY-----\n")
+
+
+class Report(NamedTuple):
+    """What a cluster tells of keys."""
+
+    keys: Collection[str]
+    reported: int
+    """How many it tells of; `keys` is empty if the report is too long to be read."""
 
 
 class Owned(NamedTuple):
@@ -53,6 +63,8 @@ class Enrolled:
     """What the SuperLink is to be told."""
     claimed: tuple[Holder, ...]
     """Who told of a key that is another's."""
+    excess: Mapping[Holder, int]
+    """Who told of more keys than SuperNodes may run there, and of how many."""
     current: Mapping[Holder, frozenset[str]]
     """The keys that each has now."""
 
@@ -70,24 +82,30 @@ class Renewal:
     """When it may be otherwise by the clock alone."""
 
 
-NOBODY = Enrolled(Record(), (), (), {})
+NOBODY = Enrolled(Record(), (), (), {}, {})
 
 
 def enrol(
     record: Record,
     members: Collection[Holder],
-    reports: Mapping[Holder, Collection[str]],
+    reports: Mapping[Holder, Report],
+    limits: Mapping[str, int],
     enrolment: Enrolment | None,
     now: datetime,
 ) -> Enrolled:
-    """`reports`: the public keys that each tells of; of whom nothing was heard, what is known
-    stays. `enrolment`: what the SuperLink knows, None while it cannot be asked."""
+    """Of whom nothing was heard, what is known stays. `limits`: how many SuperNodes of each pool
+    one cluster may run. `enrolment`: what the SuperLink knows, None while it cannot be asked."""
     after: dict[str, Owned] = {}
     current: dict[Holder, frozenset[str]] = {}
-    claimed = []
+    claimed, excess = [], dict[Holder, int]()
     for holder in sorted(members):
         known = {key for key, owned in record.keys.items() if owned.holder == holder}
-        told = set(reports[holder]) if holder in reports else known
+        told = known
+        if report := reports.get(holder):
+            told = {*report.keys}
+            if _exceeds(report, known, limits[holder[0]]):
+                excess[holder] = report.reported
+                told = told & known if told else known
         others = {key for key in told if key in after or key in record.keys} - known
         if others:
             claimed.append(holder)
@@ -101,7 +119,12 @@ def enrol(
     holders = sorted({*current, *(owned.holder for owned in retired.values())})
     roster = tuple((_title(holder), _ring(holder, current, retired), True) for holder in holders)
     rounds = {holder: each for holder, each in record.rounds.items() if holder in current}
-    return Enrolled(Record(after | retired, rounds), roster, tuple(claimed), current)
+    return Enrolled(Record(after | retired, rounds), roster, tuple(claimed), excess, current)
+
+
+def _exceeds(report: Report, known: Collection[str], limit: int) -> bool:
+    """SuperNodes that are to end still have their keys: many that are all known are no excess."""
+    return report.reported > limit and not (report.keys and {*report.keys} <= {*known})
 
 
 def renew(
@@ -147,16 +170,26 @@ def mark_of(public: str) -> str:
     return hashlib.sha256(public.encode()).hexdigest()[:MARK_LENGTH]
 
 
-def read_report(text: str) -> list[str] | None:
-    """The public keys that a cluster tells of; None if it tells nothing that makes sense."""
+def key_limit(size: int) -> int:
+    """How many SuperNodes of a pool one cluster may run; `size` 0: one on each node."""
+    return size or MOST_KEYS_OF_NODES
+
+
+def read_report(text: str, limit: int) -> Report | None:
+    """The public keys that a cluster tells of; None if it tells nothing that makes sense. A text
+    that is too long for `limit` keys is not parsed."""
+    if len(text) > REPORT_CHARACTERS * (limit + 1):
+        count = text.count(_BEGIN)
+        return Report((), count) if count > limit else None
     try:
         told = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
-    if not isinstance(told, dict) or len(told) > MOST_KEYS:
+    if not isinstance(told, dict):
         return None
-    keys = [each for each in told.values() if isinstance(each, str)]
-    return [key for key in keys if _PUBLIC_KEY.fullmatch(key)]
+    texts = (each for each in told.values() if isinstance(each, str))
+    keys = [key for key in texts if _PUBLIC_KEY.fullmatch(key)]
+    return Report(keys, len(keys))
 
 
 def write_record(record: Record) -> dict[str, str]:

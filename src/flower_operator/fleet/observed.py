@@ -21,6 +21,11 @@ AUTHORITY, RUNNING = "authority", "release"
 # What tells a new workload from the one before it, on the workload itself and as it is told.
 MARKED, MARK = f"{PREFIX}/mark", "mark"
 AVAILABLE = "ManagedClusterConditionAvailable"
+# What a managed cluster reports is its own word, and goes into the status of a Federation.
+MOST_PODS = 10_000
+LONGEST_WORDS = 400
+LONGEST_REPORT = 1 << 20
+"""More than the keys of the largest pool."""
 
 
 class _Condition(Struct, rename="camel"):
@@ -200,7 +205,7 @@ def addon_of(form: AddonForm) -> Addon:
 
 def work_of(form: WorkForm) -> Work:
     numbers = {
-        value.name: value.field_value.integer
+        value.name: _bounded(value.name, value.field_value.integer)
         for manifest in form.status.resource_status.manifests or ()
         for value in manifest.status_feedback.values or ()
         if value.field_value.integer is not None
@@ -217,6 +222,7 @@ def work_of(form: WorkForm) -> Work:
         for value in manifest.status_feedback.values or ()
         if value.field_value.string is not None
     }
+    short = {name: text[:LONGEST_WORDS] for name, text in texts.items()}
     metadata, progress = form.metadata, form.status.find("Progressing")
     if progress and progress.status == "False":
         progress = None
@@ -225,13 +231,18 @@ def work_of(form: WorkForm) -> Work:
         # The works of ClientApps have the same name.
         addon=metadata.labels.get(ADDON_NAME, metadata.name),
         numbers=numbers,
-        refusal=next(refusals, ""),
-        report=texts.get(REPORT),
-        authority=texts.get(AUTHORITY, ""),
-        release=texts.get(RUNNING, ""),
-        mark=texts.get(MARK, ""),
+        refusal=next(refusals, "")[:LONGEST_WORDS],
+        report=texts[REPORT][:LONGEST_REPORT] if REPORT in texts else None,
+        authority=short.get(AUTHORITY, ""),
+        release=short.get(RUNNING, ""),
+        mark=short.get(MARK, ""),
         progressing=progress.last_transition_time if progress else "",
     )
+
+
+def _bounded(name: str, number: int) -> int:
+    """A number of pods is within what a cluster can have; generations are any number."""
+    return min(max(number, 0), MOST_PODS) if name in (READY, DESIRED, UPDATED) else number
 
 
 def _is_early(message: str) -> bool:

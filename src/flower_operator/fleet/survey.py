@@ -10,7 +10,7 @@ from ..status.observed import Metadata, Workload
 from .addon import place_of
 from .advance import Advance, Site
 from .hub import Hub
-from .keys import read_report
+from .keys import Report, key_limit, read_report
 from .membership import (
     Membership,
     cluster_status,
@@ -114,15 +114,16 @@ class Surveyor:
             if (partitions := addon.partitions)
         }
 
-    def reports(self, key: Key, pools: Iterable[PlacedPool]) -> dict[Holder, list[str]]:
+    def reports(self, key: Key, pools: Iterable[PlacedPool]) -> dict[Holder, Report]:
         """The public keys that clusters tell of; what a lost one told is old."""
         clusters = self._hub.clusters
         return {
-            (pool.name, cluster): keys
+            (pool.name, cluster): report
             for pool in pools
             for cluster, work in self._hub.works(place_of(*key, pool.name).addon).items()
             if cluster in clusters and clusters[cluster].available
-            if work.report is not None and (keys := read_report(work.report)) is not None
+            if work.report is not None
+            and (report := read_report(work.report, key_limit(pool.size))) is not None
         }
 
     def workloads(self, key: Key, pools: Iterable[PlacedPool]) -> list[Workload]:

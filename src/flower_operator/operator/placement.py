@@ -16,8 +16,10 @@ from ..fleet.keys import (
     Enrolled,
     Record,
     Renewal,
+    Report,
     admitted,
     enrol,
+    key_limit,
     read_record,
     renew,
     round_of,
@@ -35,7 +37,7 @@ from ..render.facts import Numbers
 from ..render.metadata import PREFIX
 from ..render.skupper import Grant
 from ..status.interconnect import grants_of
-from ..status.observation import Connected, Placed
+from ..status.observation import Connected, Fault, Placed
 from ..status.observed import Federation, FederationForm, Workload
 from ..status.outline import Exposure, Outline
 from ..trust.keys import Enrolment
@@ -132,12 +134,13 @@ class Placements:
         federation: Federation,
         outline: Outline,
         connected: Connected,
-        reports: Mapping[Holder, list[str]],
+        reports: Mapping[Holder, Report],
         look: Look,
     ) -> Look:
         now, enrolment = self._clock(), connected.enrolment
         record = await self._keys.read(federation) or Record()
-        enrolled = enrol(record, look.survey.keyholders, reports, enrolment, now)
+        limits = {pool.name: key_limit(pool.size) for pool in outline.placed}
+        enrolled = enrol(record, look.survey.keyholders, reports, limits, enrolment, now)
         busy = bool(connected.busy) if enrolment else None
         renewal = renew(enrolled, reports, now, busy=busy, max_wait=outline.max_wait)
         if renewal.record != record:
@@ -198,7 +201,8 @@ class Placements:
                 waiting = NO_GRANT
             apps = self._surveyor.spread(key, known, look.survey)
             told = apps.missing, apps.fault, apps.recheck
-            placed.append(Placed(pool, tuple(clusters), waiting, *told))
+            keys = _excess(known, look)
+            placed.append(Placed(pool, tuple(clusters), waiting, *told, keys_faults=keys))
         return placed, outcome
 
     def _route(self, key: Key, outline: Outline, exposure: Exposure) -> Route | tuple[str, str]:
@@ -279,6 +283,19 @@ def _of_keys(outline: Outline, look: Look) -> dict[Holder, dict[str, str]]:
         | {ROUND_VARIABLE: round_of(record, holder)}
         for holder in look.survey.members
     }
+
+
+def _excess(pool: PlacedPool, look: Look) -> tuple[Fault, ...]:
+    limit = key_limit(pool.size)
+    return tuple(
+        Fault(
+            "TooManyKeys",
+            f"cluster {cluster} reports {count} keys for at most {limit} SuperNode"
+            f"{'s' if limit != 1 else ''}; no new key of that cluster is registered",
+        )
+        for (name, cluster), count in look.enrolled.excess.items()
+        if name == pool.name
+    )
 
 
 def _told(renewal: Renewal) -> tuple[Transition, ...]:

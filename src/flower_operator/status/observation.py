@@ -55,6 +55,8 @@ class Placed:
     """Why they come no further."""
     recheck: float | None = None
     """Seconds until time alone may change it."""
+    keys_faults: tuple[Fault, ...] = ()
+    """What is wrong with what clusters report of keys."""
 
     @property
     def title(self) -> str:
@@ -79,9 +81,8 @@ class Placed:
         if lost:
             names = ", ".join(lost[:3]) + (f" and {len(lost) - 3} more" if lost[3:] else "")
             found.append(Fault("ClusterLost", f"{self.title}: the hub does not hear of {names}"))
-        if self.apps_fault:
-            fault = self.apps_fault
-            found.append(Fault(fault.reason, f"{self.title}: {fault.message}"))
+        further = (*self.keys_faults, *([self.apps_fault] if self.apps_fault else []))
+        found += [Fault(fault.reason, f"{self.title}: {fault.message}") for fault in further]
         return tuple(found)
 
     @property
