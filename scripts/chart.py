@@ -16,6 +16,7 @@ from flower_operator.operator.permissions import (
     MANAGER,
     METRICS,
     TASK_EXECUTOR,
+    TASK_EXECUTOR_BINDING,
     Rule,
 )
 
@@ -27,6 +28,7 @@ ROLES = {
     "leader-election": LEADER_ELECTION,
     "metrics-auth": METRICS,
     "task-executor": TASK_EXECUTOR,
+    "task-executor-binding": TASK_EXECUTOR_BINDING,
     "addon": FLEET,
 }
 

@@ -55,7 +55,7 @@ def serves_federations(control_plane: ControlPlane) -> bool:
 @pytest.fixture(scope="session")
 def account(cluster: ControlPlane) -> Path:
     """A kubeconfig with the rights that the chart gives to the operator, and no others."""
-    return install_roles(cluster)
+    return install_roles(cluster, "taskExecutor.enable=true")
 
 
 @pytest.fixture(scope="session")
@@ -67,7 +67,7 @@ def rights(plane: ControlPlane) -> Path:
 @pytest.fixture(scope="session")
 def operator(cluster: ControlPlane, account: Path) -> Iterator[OperatorProcess]:
     """The operator at work on all namespaces. What it wrote to its log is shown if a test fails."""
-    with OperatorProcess(account) as operator:
+    with OperatorProcess(account, "--task-executor") as operator:
         operator.wait_until_leading()
         yield operator
 

@@ -14,7 +14,14 @@ import pytest
 import yaml
 
 from flower_operator import __version__
-from flower_operator.operator.permissions import FLEET, LEADER_ELECTION, MANAGER, METRICS, Rule
+from flower_operator.operator.permissions import (
+    FLEET,
+    LEADER_ELECTION,
+    MANAGER,
+    METRICS,
+    TASK_EXECUTOR_BINDING,
+    Rule,
+)
 from scripts.chart import CHART, policy
 from scripts.manifests import CRD, EXAMPLES, ROOT
 from tests.cluster.conftest import serves_federations
@@ -33,6 +40,7 @@ STRANGER = f"system:serviceaccount:{NAMESPACE}:stranger"
 CRD_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/federations.flwr.exalsius.ai"
 DEPLOYMENT_PATH = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{DEPLOYMENT}"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
+TASK_EXECUTOR = f"{RBAC}/clusterroles/flower-operator-task-executor"
 EXAMPLE = EXAMPLES / "federation-statefulset-subprocess.yaml"
 READ = {"get", "list", "watch"}
 WRITE = {"create", "update", "patch", "delete"}
@@ -384,6 +392,7 @@ def test_the_operator_may_do_what_is_listed_and_no_more(plane: ControlPlane) -> 
     with installed(plane):
         wait_for(lambda: own_rights(plane, "north"), "the binding has no effect", timeout=10)
         assert own_rights(plane, "north") == listed(MANAGER, METRICS)
+        assert not exists(plane, TASK_EXECUTOR)
         assert own_rights(plane, NAMESPACE) == listed(MANAGER, METRICS, LEADER_ELECTION)
         for verb, group, resource in [
             ("deletecollection", "", "secrets"),
@@ -398,13 +407,28 @@ def test_the_operator_may_do_what_is_listed_and_no_more(plane: ControlPlane) -> 
             ("deletecollection", "apps", "deployments"),
             ("create", "rbac.authorization.k8s.io", "roles"),
             ("create", "rbac.authorization.k8s.io", "clusterrolebindings"),
-            # Of any role but the one that is named.
             ("bind", "rbac.authorization.k8s.io", "clusterroles"),
             ("bind", "rbac.authorization.k8s.io", "roles"),
             ("impersonate", "", "users"),
         ]:
             wanted = {"verb": verb, "group": group, "resource": resource, "namespace": "north"}
             assert not is_allowed(plane, ACCOUNT, resourceAttributes=wanted)
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("scope", ["", "{north}"])
+def test_the_operator_may_bind_one_role_where_tasks_are_pods(
+    plane: ControlPlane, scope: str
+) -> None:
+    with installed(plane, "taskExecutor.enable=true", f"manager.namespaces={scope}"):
+        wait_for(lambda: own_rights(plane, "north"), "the binding has no effect", timeout=10)
+        assert own_rights(plane, "north") == listed(MANAGER, METRICS, TASK_EXECUTOR_BINDING)
+        assert exists(plane, TASK_EXECUTOR)
+        assert "--task-executor" in container(plane)["args"]
+        other = {"verb": "bind", "group": "rbac.authorization.k8s.io", "resource": "clusterroles"}
+        for name, allowed in (("flower-operator-task-executor", True), ("admin", False)):
+            wanted = {**other, "namespace": "north", "name": name}
+            assert is_allowed(plane, ACCOUNT, resourceAttributes=wanted) == allowed
 
 
 @pytest.mark.extended

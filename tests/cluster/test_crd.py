@@ -101,6 +101,17 @@ def launch_with_all_gpus(document: Document) -> None:
     document["spec"]["supernodes"]["pools"][0]["gpu"] = {"mountAll": True, "vendor": "amd"}
 
 
+def launch_as_somebody(document: Document) -> None:
+    launch_server_apps(document)
+    document["spec"]["superlink"]["podTemplate"] = {"spec": {"serviceAccountName": "mine"}}
+
+
+def launch_client_apps_as_somebody(document: Document) -> None:
+    launch_client_apps(document)
+    pool = document["spec"]["supernodes"]["pools"][0]
+    pool["podTemplate"] = {"spec": {"serviceAccount": "mine"}}
+
+
 def long_names(document: Document) -> None:
     document["spec"]["supernodes"]["pools"][0]["name"] = "p" * 50
 
@@ -233,6 +244,16 @@ def be_long(document: Document) -> None:
             document(isolation="process"),
             launch_with_all_gpus,
             "spec.supernodes.pools[*].gpu.mountAll must be false when executor=kubernetes",
+        ),
+        (
+            document(isolation="process"),
+            launch_as_somebody,
+            "spec.superlink.podTemplate must not name a ServiceAccount when executor=kubernetes",
+        ),
+        (
+            document(isolation="process"),
+            launch_client_apps_as_somebody,
+            "spec.supernodes.pools[*].podTemplate must not name a ServiceAccount when executor=",
         ),
         (
             document(),

@@ -9,13 +9,15 @@ from typing import Any
 import pytest
 
 from flower_operator.operator.desired import FEDERATION
-from tests.cluster.federations import Document, Namespace, manifest
+from tests.cluster.federations import RELEASE, Document, Namespace, manifest
 from tests.harness.control_plane import ControlPlane
 from tests.harness.waiting import wait_for
 
 pytestmark = pytest.mark.usefixtures("operator")
 
 FORBIDDEN = 403
+INVALID = 422
+SUPEREXEC = f"flwr/superexec:{RELEASE}"
 RESOURCE = "federations.flwr.exalsius.ai"
 
 
@@ -61,3 +63,23 @@ def test_a_tenant_gets_a_federation_and_no_pod(tenant: Tenant) -> None:
     status, answer = tenant.create(manifest("lab"))
     assert status == 201, answer
     tenant.namespace.wait_until_ready("lab")
+
+
+@pytest.mark.parametrize("field", ["serviceAccountName", "serviceAccount"])
+def test_no_account_that_a_tenant_names_may_start_pods_and_list_secrets(
+    tenant: Tenant, field: str
+) -> None:
+    name = tenant.namespace.name
+    tenant.namespace.cluster.kubectl("create", "serviceaccount", "robot", "-n", name)
+    pool = {
+        "name": "default",
+        "replicas": 1,
+        "images": {"superexecClientApp": SUPEREXEC},
+        "executor": "kubernetes",
+        "podTemplate": {"spec": {field: "robot"}},
+    }
+    superlink = {"image": f"flwr/superlink:{RELEASE}", "superexecImage": SUPEREXEC}
+    document = manifest("lab", isolationMode="process", superlink=superlink, pools=[pool])
+    status, answer = tenant.create(document)
+    assert status == INVALID, answer
+    assert "must not name a ServiceAccount when executor=kubernetes" in answer["message"]

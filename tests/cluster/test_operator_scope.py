@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.conftest import install_crd, install_roles
-from tests.cluster.federations import Namespace, manifest
+from tests.cluster.federations import Namespace, condition, manifest
+from tests.cluster.test_operator_executor import LAB
 from tests.harness.control_plane import ControlPlane
 from tests.harness.operator_process import OperatorProcess
 from tests.harness.waiting import wait_for
@@ -40,6 +41,17 @@ def test_it_looks_after_its_namespaces_alone(plane: ControlPlane, rights: Path) 
         assert "status" not in rooms["east"].federation("lab")
         warnings = [line for line in operator.log() if line["level"] != "info"]
         assert warnings == []
+
+
+def test_it_starts_no_pods_for_tasks_unless_it_may(plane: ControlPlane, rights: Path) -> None:
+    room = Namespace(plane, "north")
+    launching = {**LAB, "metadata": {"name": "launching"}}
+    with OperatorProcess(rights, "--namespaces=north,south") as operator:
+        room.apply(launching)
+        refused = room.wait_for_condition("launching", "Ready", "False", "NotAllowed")
+        assert "taskExecutor.enable=true" in condition(refused, "Ready")["message"]
+        assert not [name for _, name in room.children() if name.startswith("launching")]
+        assert not [line for line in operator.log() if "forbidden" in line["message"]]
 
 
 def test_without_the_rights_it_says_what_it_lacks(plane: ControlPlane, rights: Path) -> None:

@@ -22,6 +22,7 @@ from flower_operator.operator.desired import CHILDREN, FEDERATION
 from flower_operator.operator.maker import Maker
 from flower_operator.render import Facts, render
 from flower_operator.render.facts import Identities
+from flower_operator.render.limits import NO_LIMITS, Limits
 from flower_operator.render.secrets import KEYS
 from flower_operator.trust.certificates import make_key_pair
 from flower_operator.trust.given import Inspected
@@ -148,9 +149,9 @@ class _SuperLinkClient:
 class Operator:
     """One replica of the controller."""
 
-    def __init__(self, *, inside: bool) -> None:
+    def __init__(self, *, inside: bool, limits: Limits) -> None:
         locate = (lambda address: address) if inside else None
-        options = Options(lease_namespace="system", locate=locate)
+        options = Options(lease_namespace="system", locate=locate, limits=limits)
         self.clients: list[MemoryClient] = []
         self._stop = asyncio.Event()
         self._controller = Controller(Connection("memory:", None, _no_token), options)
@@ -194,8 +195,8 @@ class Cluster:
 
     # The operator.
 
-    def start_operator(self, *, inside: bool = True) -> Operator:
-        operator = Operator(inside=inside)
+    def start_operator(self, *, inside: bool = True, limits: Limits = NO_LIMITS) -> Operator:
+        operator = Operator(inside=inside, limits=limits)
         self.operators.append(operator)
         return operator
 

@@ -238,13 +238,20 @@ def test_tasks_are_like_the_superexec_that_starts_them() -> None:
     assert "resources" not in superexec_of(rendered)
 
 
-def test_an_account_of_the_users_own_gets_the_role() -> None:
-    rendered = launching(pool={"podTemplate": {"spec": {"serviceAccountName": "mine"}}})
-    binding = find(rendered, "RoleBinding", "fed-supernode-default")
-    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "mine", "namespace": "team"}]
-    accounts = [e["metadata"]["name"] for e in rendered.objects if e["kind"] == "ServiceAccount"]
-    assert "fed-supernode-default" not in accounts
-    assert pod(rendered, "StatefulSet", "fed-supernode-default")["serviceAccount"] == "mine"
+@pytest.mark.parametrize("field", ["serviceAccountName", "serviceAccount"])
+@pytest.mark.parametrize(
+    ("part", "fields"),
+    [("spec.superlink", "superlink"), ("spec.supernodes.pools[0]", "pool")],
+)
+def test_the_role_is_bound_to_no_account_that_a_user_names(
+    field: str, part: str, fields: str
+) -> None:
+    template = {"podTemplate": {"spec": {field: "mine"}}}
+    ((reason, message),) = problems(version="1.41.0", **{fields: KUBERNETES | template})
+    assert reason == "InvalidSpec"
+    assert message.startswith(f"{part}.podTemplate.spec.{field}: ")
+    # Without the executor there is no role, and the account is the user's affair.
+    assert plan(**{fields: template})
 
 
 DATA = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}

@@ -27,6 +27,15 @@ true
 {{- end -}}
 {{- end }}
 
+{{- define "flower-operator.manager-rules" -}}
+{{- $rules := (.Files.Get "generated/manager.yaml" | fromYaml).rules -}}
+{{- if .Values.taskExecutor.enable -}}
+{{- $rules = concat $rules (.Files.Get "generated/task-executor-binding.yaml" | fromYaml).rules -}}
+{{- end -}}
+rules:
+  {{- toYaml $rules | nindent 2 }}
+{{- end }}
+
 {{- /* Whom every binding of the operator's own roles is for. */ -}}
 {{- define "flower-operator.subjects" -}}
 subjects:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .types import Federation, Pool
@@ -45,12 +45,20 @@ NAMES: dict[tuple[str, ...], dict[str, str]] = {
         "keys": "has(self.supernodeAuth) && has(self.supernodeAuth.enabled) && "
         "self.supernodeAuth.enabled",
     },
-    SUPERLINK: {"external": "has(self.external)"},
+    SUPERLINK: {
+        "external": "has(self.external)",
+        "launches_pods": "has(self.executor) && self.executor == 'kubernetes'",
+    },
     POOL: {
         "launches_pods": "has(self.executor) && self.executor == 'kubernetes'",
         "mounts_all": "has(self.gpu) && has(self.gpu.mountAll) && self.gpu.mountAll",
     },
 }
+# One field by two names: the API server copies the old one into the new.
+ACCOUNT_FIELDS = ("serviceAccountName", "serviceAccount")
+NO_ACCOUNT = "!has(self.podTemplate) || !has(self.podTemplate.spec) || " + " && ".join(
+    f"!has(self.podTemplate.spec.{field})" for field in ACCOUNT_FIELDS
+)
 NO_POOL_LAUNCHES_PODS = "pools.all(p, !has(p.executor) || p.executor != 'kubernetes')"
 
 
@@ -183,6 +191,24 @@ def _certified_elsewhere(federation: Federation) -> bool:
 
 def _launches_pods(pool: Pool) -> bool:
     return pool.executor == "kubernetes"
+
+
+def _account_of_superlink(federation: Federation) -> Iterator[Path]:
+    superlink = federation.spec.superlink
+    if superlink.executor == "kubernetes":
+        for field in _named_accounts(superlink.pod_template):
+            yield ("spec", "superlink", "podTemplate", "spec", field)
+
+
+def _accounts_of_pools(federation: Federation) -> Iterator[Path]:
+    for position, pool in enumerate(federation.spec.supernodes.pools):
+        if _launches_pods(pool):
+            for field in _named_accounts(pool.pod_template):
+                yield (*POOLS, position, "podTemplate", "spec", field)
+
+
+def _named_accounts(pod_template: dict[str, Any]) -> list[str]:
+    return [field for field in ACCOUNT_FIELDS if field in pod_template.get("spec", {})]
 
 
 def _authenticated_without_tls(federation: Federation) -> Iterator[Path]:
@@ -355,6 +381,20 @@ RULES = (
         _pools(
             _always, lambda pool: _launches_pods(pool) and pool.gpu.mount_all, "gpu", "mountAll"
         ),
+    ),
+    Rule(
+        "spec.superlink.podTemplate must not name a ServiceAccount when executor=kubernetes: the "
+        "operator makes one, which may start pods and read Secrets",
+        SUPERLINK,
+        f"!launches_pods || {NO_ACCOUNT}",
+        _account_of_superlink,
+    ),
+    Rule(
+        "spec.supernodes.pools[*].podTemplate must not name a ServiceAccount when "
+        "executor=kubernetes: the operator makes one, which may start pods and read Secrets",
+        POOL,
+        f"!launches_pods || {NO_ACCOUNT}",
+        _accounts_of_pools,
     ),
     Rule(
         "spec.supernodeAuth.enabled may be true only when insecure=false: a SuperLink without TLS "

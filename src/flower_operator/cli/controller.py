@@ -50,6 +50,11 @@ ADDRESS = "[HOST]:PORT"
     metavar="IMAGE",
     help="The operator's own image, for its agents on other clusters.",
 )
+@click.option(
+    "--task-executor",
+    is_flag=True,
+    help="Allow executor: kubernetes; needs the ClusterRole flower-operator-task-executor.",
+)
 def controller(
     namespaces: str,
     leader_election_namespace: str | None,
@@ -58,6 +63,7 @@ def controller(
     openshift: str,
     fleet: bool,
     agent_image: str | None,
+    task_executor: bool,
 ) -> None:
     """Reconcile the Federations of a cluster: in a pod, or by the current kubeconfig."""
     import asyncio
@@ -66,6 +72,7 @@ def controller(
     from ..kube.errors import NotLeader
     from ..operator.controller import Options, run
     from ..operator.logs import configure_logging
+    from ..render.limits import Limits
 
     try:
         connection = connect()
@@ -81,6 +88,7 @@ def controller(
         openshift=None if openshift == "auto" else openshift == "true",
         fleet=fleet,
         agent_image=agent_image,
+        limits=Limits(task_executor=task_executor),
     )
     configure_logging()
     try:

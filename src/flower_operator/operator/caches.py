@@ -52,6 +52,8 @@ class Caches:
         namespaces: Sequence[str],
         changed: Callable[[Key], None],
         news: Callable[[Key], None],
+        *,
+        task_executor: bool = True,
     ) -> None:
         self._changed = changed
         self._news = news
@@ -112,7 +114,9 @@ class Caches:
             (STATEFUL_SET, observed.WorkloadForm, observed.stateful_set_of),
             (DAEMON_SET, observed.WorkloadForm, observed.daemon_set_of),
         ):
-            self._children[resource.kind] = self._children_of(resource, form, keep)
+            # Without the executor the operator has no permission for these.
+            if task_executor or resource not in (SERVICE_ACCOUNT, ROLE_BINDING):
+                self._children[resource.kind] = self._children_of(resource, form, keep)
 
     def _children_of(
         self, resource: Resource, form: type[Any], keep: Callable[[Any], Any]

@@ -10,6 +10,7 @@ from ..fleet.placing import Outcome as Placing
 from ..kube.applied import mark, marked, sole_manager
 from ..kube.client import Client
 from ..kube.errors import ApiError
+from ..kube.resources import ROLE_BINDING, SERVICE_ACCOUNT
 from ..render import Facts
 from ..render.metadata import MANAGER
 from ..status.observation import Fault
@@ -81,11 +82,35 @@ class Children:
     async def care(self, desired: Desired, held: Collection[Part]) -> Outcome:
         existing: Mapping[Identity, Existing] = self._caches.children(self._federation.metadata.uid)
         for action in decide(desired.children, existing, held):
-            try:
-                await self._act(action)
-            except ApiError as error:
-                await self._note(action, error)
+            if not self._binds_stranger(action):
+                await self._attempt(action)
+        for name, uid in self._bindings_of_strangers():
+            await self._attempt(Remove(ROLE_BINDING.kind, name, uid, "Background"))
         return self._outcome
+
+    def _binds_stranger(self, action: Action) -> bool:
+        """Whether a role would be bound to an account that is not ours: both have one name."""
+        if not isinstance(action, Create | Update) or action.wanted.kind != ROLE_BINDING.kind:
+            return False
+        account = (SERVICE_ACCOUNT.kind, action.wanted.name)
+        return account not in self._caches.children(self._federation.metadata.uid)
+
+    def _bindings_of_strangers(self) -> list[tuple[str, str]]:
+        """Name and uid of each RoleBinding whose account was replaced by one that is not ours."""
+        children = self._caches.children(self._federation.metadata.uid)
+        return [
+            (name, child.metadata.uid)
+            for (kind, name), child in children.items()
+            if kind == ROLE_BINDING.kind
+            and (SERVICE_ACCOUNT.kind, name) not in children
+            and not child.metadata.deletion_timestamp
+        ]
+
+    async def _attempt(self, action: Action) -> None:
+        try:
+            await self._act(action)
+        except ApiError as error:
+            await self._note(action, error)
 
     async def _act(self, action: Action) -> None:
         match action:

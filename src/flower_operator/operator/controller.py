@@ -23,6 +23,7 @@ from ..kube.errors import ApiError, NotLeader, Unreachable
 from ..kube.lease import Election
 from ..render import Facts
 from ..render.facts import IMAGE
+from ..render.limits import NO_LIMITS, Limits
 from ..render.metadata import MANAGER
 from ..render.skupper import GROUP as SKUPPER_GROUP
 from .caches import Caches, Key
@@ -60,6 +61,8 @@ class Options:
     """Whether to put pools on other clusters, where this is a hub of Open Cluster Management."""
     agent_image: str | None = None
     """The operator's own; None: as it is called where it is built."""
+    limits: Limits = NO_LIMITS
+    """What Federations may ask for."""
 
 
 class Controller:
@@ -78,7 +81,11 @@ class Controller:
             client = await self._client(stack, fenced=True)
             unfenced = await self._client(stack, fenced=False)
             self._caches = Caches(
-                client, self._options.namespaces, self._queue.add, self._queue.add_news
+                client,
+                self._options.namespaces,
+                self._queue.add,
+                self._queue.add_news,
+                task_executor=self._options.limits.task_executor,
             )
             if self._options.health_address:
                 await stack.enter_async_context(
@@ -165,6 +172,7 @@ class Controller:
             openshift=openshift,
             skupper=SKUPPER_GROUP in groups,
             agent_image=self._options.agent_image or IMAGE,
+            limits=self._options.limits,
         )
 
     async def _worker(self) -> None:

@@ -33,12 +33,9 @@ MANAGER = (
     # OwnerReferencesPermissionEnforcement is on.
     Rule(GROUP, (f"{PLURAL}/finalizers",), ("update",)),
     # What a Federation is rendered to. Server-side apply is patch, and create the first time.
-    Rule("", ("services", "configmaps", "serviceaccounts"), _OWN),
+    Rule("", ("services", "configmaps"), _OWN),
     Rule("networking.k8s.io", ("networkpolicies",), _OWN),
     Rule("apps", ("deployments", "statefulsets", "daemonsets"), _OWN),
-    # It hands a SuperExec the one role below, which it does not have itself.
-    Rule(_RBAC, ("rolebindings",), _OWN),
-    Rule(_RBAC, ("clusterroles",), ("bind",), names=(ROLE,)),
     # Why a pool is not ready is written in its pods and in the events about them. Pods of tasks,
     # and the Secrets with their tokens, belong to nobody and have to be cleared away. Pods with
     # keys are held back until the SuperLink knows them.
@@ -72,6 +69,14 @@ FLEET = (
     ),
     Rule(WORK_GROUP, ("manifestworks",), _OBSERVE),
     Rule(WORK_GROUP, ("manifestworkreplicasets",), _OWN),
+)
+
+# Where the operator may let SuperExecs start pods: it hands them the one role below, which it does
+# not have itself, and makes the accounts that have it.
+TASK_EXECUTOR_BINDING = (
+    Rule("", ("serviceaccounts",), _OWN),
+    Rule(_RBAC, ("rolebindings",), _OWN),
+    Rule(_RBAC, ("clusterroles",), ("bind",), names=(ROLE,)),
 )
 
 # In a Federation's namespace, for a SuperExec with Flower's Kubernetes executor: what that calls.

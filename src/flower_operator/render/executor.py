@@ -148,11 +148,12 @@ def config_map(metadata: Object, tasks: Tasks, files: dict[str, str]) -> Object:
 def access(metadata: Object, tasks: Tasks, template: Object) -> list[Object]:
     """Who the SuperExec and its tasks are to the API server. The SuperExec may start pods; a task
     may do nothing, its account is there for the image's pull secrets."""
-    account = template["spec"]["serviceAccountName"]
-    objects = [_account(metadata | {"name": tasks.account}, template)]
-    if account == metadata["name"]:  # podTemplate names no other
-        objects.append(_account(metadata, {"spec": {}}))
-    subject = {"kind": "ServiceAccount", "name": account, "namespace": metadata["namespace"]}
+    accounts = [
+        _account(metadata | {"name": tasks.account}, template),
+        _account(metadata, {"spec": {}}),
+    ]
+    name, namespace = metadata["name"], metadata["namespace"]
+    subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
     binding = {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "RoleBinding",
@@ -164,7 +165,7 @@ def access(metadata: Object, tasks: Tasks, template: Object) -> list[Object]:
         },
         "subjects": [subject],
     }
-    return [*objects, binding]
+    return [*accounts, binding]
 
 
 def task_problems(

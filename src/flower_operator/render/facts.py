@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from .. import __version__
+from .limits import NO_LIMITS, Limits
 
 IMAGE = f"flower-operator:{__version__}"
 
@@ -65,5 +66,7 @@ class Facts:
     """None: SuperNodes are counted in the order of the manifest."""
     skupper: bool = True
     """Whether the cluster has Skupper's API."""
+    limits: Limits = NO_LIMITS
+    """What the administrator allows."""
     site: Site | None = None
     """None: SuperNodes run beside their SuperLink."""

@@ -10,6 +10,7 @@ from ..trust.names import normal_name
 from .executor import Tasks, task_notices, task_problems
 from .external import external_notices, external_objects, external_problems
 from .facts import Facts
+from .limits import limit_problems
 from .network import network_notices, network_policies, network_problems
 from .node_config import node_config_notices, node_config_problems
 from .persistence import claims, persistence_problems
@@ -49,6 +50,7 @@ def render(federation: Federation, facts: Facts) -> Plan:
     problems += key_problems(federation)
     problems += _placement_problems(federation)
     problems += external_problems(federation)
+    problems += limit_problems(federation, facts.limits)
     if problems:
         raise InvalidFederation(problems)
     external = spec.superlink.external
