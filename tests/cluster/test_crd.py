@@ -1,12 +1,14 @@
 """The CRD on a real API server: it goes in, it refuses, it accepts, it prints."""
 
 import json
+import re
 from typing import Any
 
 import pytest
 import yaml
 
 from flower_operator.api.manifest import parse
+from flower_operator.api.problems import InvalidFederation
 from flower_operator.api.rules import RULES
 from flower_operator.operator.desired import CHILDREN
 from flower_operator.render import Facts, render
@@ -486,13 +488,57 @@ def test_kubectl_prints_the_documented_columns(control_plane: ControlPlane) -> N
     assert row.split()[:3] == ["federation-statefulset-process", "StatefulSet", "process"]
 
 
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"pool": {"replicas": 100_000}}, "pools[0].replicas"),
+        ({"pools": [{"name": "a", "replicas": 9_999}, {"name": "b"}]}, "may add up to 10000"),
+        ({"superlink": {"extraArgs": ["-v"] * 257}}, "extraArgs"),
+        ({"superlink": {"env": [{"name": "A", "value": "a" * 32_769}]}}, "env[0].value"),
+        ({"superlink": {"resources": {"limits": {"cpu": "1" * 65}}}}, "resources.limits.cpu"),
+        ({"superlink": {"superexecImage": "a" * 1_025}}, "superexecImage"),
+        ({"pool": {"nodeConfig": {f"k{at}": "" for at in range(257)}}}, "nodeConfig"),
+        (
+            {"pool": {"podTemplate": {"spec": {"tolerations": [{"key": "a"}] * 257}}}},
+            "podTemplate.spec.tolerations",
+        ),
+        (
+            {
+                "pool": {
+                    "podTemplate": {"spec": {"nodeSelector": {f"k{n}": "" for n in range(257)}}}
+                }
+            },
+            "podTemplate.spec.nodeSelector",
+        ),
+        (
+            {"pool": {"podTemplate": {"metadata": {"annotations": {"a": "a" * 32_769}}}}},
+            "podTemplate.metadata.annotations.a",
+        ),
+    ],
+)
+def test_what_is_too_large_is_refused_by_name(
+    control_plane: ControlPlane, fields: Document, named: str
+) -> None:
+    manifest = document(**fields)
+    assert named in refusal(control_plane, manifest)
+    with pytest.raises(InvalidFederation, match=re.escape(named)):
+        parse(manifest)
+
+
 @pytest.mark.extended
-def test_a_federation_older_than_a_rule_keeps_its_status() -> None:
+@pytest.mark.parametrize(
+    "old",
+    [
+        document("DaemonSet", pool={"replicas": 1}),
+        document(pool={"replicas": 250_000}),
+        document(superlink={"extraArgs": ["-v"] * 1_000}),
+    ],
+    ids=["rule", "number", "list"],
+)
+def test_a_federation_older_than_a_rule_keeps_its_status(old: Document) -> None:
     """It breaks the rule, but a status is news of what runs, and has to be told."""
     lax = yaml.safe_load(CRD.read_text())
     drop_rules(lax["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
-    old = document(mode="DaemonSet")
-    set_replicas(old)
     with ControlPlane() as server:
         server.kubectl("apply", "-f", "-", input=yaml.safe_dump(lax))
         wait_for(lambda: serves_federations(server), "the CRD is not served", timeout=30)
@@ -513,7 +559,8 @@ def test_a_federation_older_than_a_rule_keeps_its_status() -> None:
 
 
 def drop_rules(schema: Document) -> None:
-    schema.pop("x-kubernetes-validations", None)
+    for keyword in ("x-kubernetes-validations", "maximum", "maxItems"):
+        schema.pop(keyword, None)
     for child in schema.get("properties", {}).values():
         drop_rules(child)
     if isinstance(schema.get("items"), dict):

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flower_operator.api.limits import MAX_SUPERNODES
 from flower_operator.api.manifest import parse
 from flower_operator.cli.table import federation_table
 from flower_operator.flower.releases import Release
@@ -483,7 +484,7 @@ def test_a_full_disk_is_told_before_anything_starts(
 
 
 def test_more_supernodes_than_a_machine_can_run_are_refused() -> None:
-    federation = parse(document(pool={"replicas": 2**31 - 1}))
+    federation = parse(document(pool={"replicas": MAX_SUPERNODES}))
     with pytest.raises(LocalError, match="too many for one machine; 1000 may run here"):
         starting.start(federation, starting.Options(), attached=False, tell=lambda text: None)
 

@@ -15,6 +15,7 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, SchemaValidator, core_schema
 
+from .limits import MAX_ITEMS, MAX_LABEL, MAX_NUMBER, MAX_STRING
 from .lists import unique_by
 
 Schema = dict[str, Any]
@@ -26,17 +27,30 @@ QUANTITY = (
 SHARE = r"^((100|[0-9]{1,2})%|[0-9]+)$"
 INT_OR_STRING: Schema = {
     "anyOf": [{"type": "integer"}, {"type": "string"}],
+    "maxLength": MAX_NUMBER,
     "x-kubernetes-int-or-string": True,
 }
 LEAVES: dict[str, Schema] = {
     "Quantity": {**INT_OR_STRING, "pattern": QUANTITY},
     "Share": {**INT_OR_STRING, "pattern": SHARE, "minimum": 0},
     "IntOrString": INT_OR_STRING,
-    "Time": {"type": "string", "format": "date-time"},
+    "Time": {"type": "string", "format": "date-time", "maxLength": MAX_NUMBER},
     "FieldsV1": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+}
+# The API server's own limit is on all annotations together; kubectl keeps a whole manifest in one.
+OWN_METADATA: Schema = {
+    "type": "object",
+    "additionalProperties": {"type": "string", "maxLength": 262_144},
+    "maxProperties": 10_000,
 }
 # A key of a map-like list must be there or have a default; the API server fills in these.
 MAP_KEY_DEFAULTS = {"protocol": "TCP", "name": ""}
+LIMITS = {
+    "string": ("maxLength", MAX_STRING),
+    "array": ("maxItems", MAX_ITEMS),
+    "object": ("maxProperties", MAX_ITEMS),
+}
+"""By type: the keyword and what it says where a definition says nothing else."""
 INTEGER_RANGES = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
 
 
@@ -50,7 +64,10 @@ def definitions() -> dict[str, Schema]:
     known["PodMetadata"] = {"type": "object", "properties": labelled}
     known["ClaimMetadata"] = {
         "type": "object",
-        "properties": {**labelled, "name": {"type": "string", "minLength": 1}},
+        "properties": {
+            **labelled,
+            "name": {"type": "string", "minLength": 1, "maxLength": MAX_LABEL},
+        },
         "required": ["name"],
     }
     known["VolumeClaimTemplate"] = {
@@ -61,7 +78,12 @@ def definitions() -> dict[str, Schema]:
         },
         "required": ["metadata", "spec"],
     }
-    known["FederationMetadata"] = known["ObjectMeta"] | {"required": ["name"]}
+    known["FederationMetadata"] = {
+        "type": "object",
+        "properties": metadata | dict.fromkeys(labelled, OWN_METADATA),
+        "required": ["name"],
+    }
+    known["Volume"]["properties"]["name"] |= {"maxLength": MAX_LABEL}
     for template in ("PodTemplateSpec", "PersistentVolumeClaimTemplate"):
         known[template]["properties"]["metadata"] = {"$ref": "PodMetadata"}
     # A podTemplate adds to the operator's containers, so it need not bring any;
@@ -121,11 +143,19 @@ def _expand(node: Schema) -> Schema:
     for key in ("items", "additionalProperties"):
         if key in node:
             result[key] = _expand(node[key])
+    if node["type"] in LIMITS and "properties" not in node:
+        keyword, limit = _limit(node)
+        result[keyword] = limit
     if node.get("format") == "int32":  # a name only to the API server, which checks no range by it
         result["minimum"], result["maximum"] = INTEGER_RANGES["int32"]
     if not result.get("required", True):
         del result["required"]
     return result
+
+
+def _limit(node: Schema) -> tuple[str, int]:
+    keyword, usual = LIMITS[node["type"]]
+    return keyword, node.get(keyword, usual)
 
 
 def _reference(name: str) -> str:
@@ -185,14 +215,18 @@ def _compile(node: Schema) -> CoreSchema:
         return core_schema.definition_reference_schema(_reference(name))
     match node["type"]:
         case "string":
-            return core_schema.str_schema(strict=True, min_length=node.get("minLength"))
+            return core_schema.str_schema(
+                strict=True, min_length=node.get("minLength"), max_length=_limit(node)[1]
+            )
         case "boolean":
             return core_schema.bool_schema(strict=True)
         case "integer":
             low, high = INTEGER_RANGES[node["format"]]
             return core_schema.int_schema(strict=True, ge=low, le=high)
         case "array":
-            items = core_schema.list_schema(_compile(node["items"]), strict=True)
+            items = core_schema.list_schema(
+                _compile(node["items"]), strict=True, max_length=_limit(node)[1]
+            )
             keys = node.get("x-kubernetes-list-map-keys", ())
             if not keys:
                 return items
@@ -201,7 +235,9 @@ def _compile(node: Schema) -> CoreSchema:
             return unique_by(items, tuple(keys), tuple(defaults))
         case "object":
             values = _compile(node["additionalProperties"])
-            mapping = core_schema.dict_schema(core_schema.str_schema(strict=True), values)
+            mapping = core_schema.dict_schema(
+                core_schema.str_schema(strict=True), values, max_length=_limit(node)[1]
+            )
             return core_schema.no_info_after_validator_function(in_order, mapping)
     raise ValueError(f"Kubernetes' schema has a type that is not known here: {node}")
 
@@ -214,7 +250,7 @@ def _compile_leaf(name: str) -> CoreSchema:
     if name == "IntOrString":
         return core_schema.no_info_plain_validator_function(_check_int_or_string)
     if name == "Time":
-        return core_schema.str_schema(strict=True)
+        return core_schema.str_schema(strict=True, max_length=MAX_NUMBER)
     return core_schema.dict_schema(core_schema.str_schema(strict=True), core_schema.any_schema())
 
 
@@ -222,7 +258,7 @@ _QUANTITY = re.compile(QUANTITY)
 
 
 def _check_quantity(value: object) -> object:
-    if type(value) is int or (isinstance(value, str) and _QUANTITY.fullmatch(value)):
+    if _is_integer(value) or (_is_short(value) and _QUANTITY.fullmatch(str(value))):
         return value
     raise PydanticCustomError("quantity", "must be a quantity such as 2, 500m or 1Gi")
 
@@ -231,12 +267,28 @@ _SHARE = re.compile(SHARE)
 
 
 def _check_share(value: object) -> object:
-    if (type(value) is int and value >= 0) or (isinstance(value, str) and _SHARE.fullmatch(value)):
+    if _is_integer(value, 0) or (_is_short(value) and _SHARE.fullmatch(str(value))):
         return value
     raise PydanticCustomError("share", "must be a number or a share such as 25%")
 
 
 def _check_int_or_string(value: object) -> object:
-    if type(value) is int or isinstance(value, str):
+    if _is_integer(value) or (_is_short(value) and _is_unicode(str(value))):
         return value
-    raise PydanticCustomError("int_or_string", "must be an integer or a string")
+    raise PydanticCustomError(
+        "int_or_string", f"must be an integer or a string of {MAX_NUMBER} characters at most"
+    )
+
+
+def _is_integer(value: object, least: int = INTEGER_RANGES["int64"][0]) -> bool:
+    """One that the API server can keep."""
+    return type(value) is int and least <= value <= INTEGER_RANGES["int64"][1]
+
+
+def _is_short(value: object) -> bool:
+    return isinstance(value, str) and len(value) <= MAX_NUMBER
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether JSON can carry it: YAML can write half of a surrogate pair."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from .crd import federation_schema
 from .kubernetes import openapi
+from .limits import MAX_SPEC_BYTES
 from .problems import InvalidFederation, Path, Problem, explain, join
 from .rules import RULES
 from .types import GROUP, KIND, VERSION, Federation
@@ -41,12 +42,20 @@ def _validated(document: Any) -> Federation:
     except ValidationError as error:
         details = error.errors(include_url=False)
         raise InvalidFederation(explain(each, _fields_beside) for each in details) from None
+    # The API server fills in defaults, so they do not count.
+    size = len(federation.spec.model_dump_json(by_alias=True, exclude_defaults=True).encode())
+    if size > MAX_SPEC_BYTES:
+        raise InvalidFederation([too_large(size, MAX_SPEC_BYTES)])
     problems = [
         Problem(join(path), rule.message) for rule in RULES for path in rule.violations(federation)
     ]
     if problems:
         raise InvalidFederation(problems)
     return federation
+
+
+def too_large(size: int, limit: int) -> Problem:
+    return Problem("spec", f"has {size} bytes as JSON, and {limit} is the most it may have")
 
 
 def _without_nulls(value: Any, schema: Schema) -> Any:

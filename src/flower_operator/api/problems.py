@@ -74,7 +74,7 @@ _WORDS = {
     "string_too_long": "may have {max_length} characters at most",
     "string_pattern_mismatch": "must match {pattern}",
     "too_short": "must not be empty",
-    "too_long": "may have {max_length} entries at most, not {actual_length}",
+    "too_long": "may have {max_length} entries at most",
     "greater_than_equal": "must be {ge} or more, not {given}",
     "less_than_equal": "must be {le} or less, not {given}",
 }

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from .limits import MAX_SUPERNODES
+
 if TYPE_CHECKING:
     from .types import Federation, Pool
 
@@ -130,6 +132,11 @@ def _always(federation: Federation) -> bool:
 
 def _no_pools(federation: Federation) -> Iterator[Path]:
     if not federation.spec.supernodes.pools:
+        yield POOLS
+
+
+def _too_many_supernodes(federation: Federation) -> Iterator[Path]:
+    if sum(pool.replicas or 0 for pool in federation.spec.supernodes.pools) > MAX_SUPERNODES:
         yield POOLS
 
 
@@ -263,6 +270,12 @@ RULES = (
         SPEC,
         "!stateful || pools.all(p, has(p.replicas))",
         _pools(_stateful, lambda pool: pool.replicas is None, "replicas"),
+    ),
+    Rule(
+        f"replicas of all pools may add up to {MAX_SUPERNODES} at most",
+        SUPERNODES,
+        f"self.pools.map(p, has(p.replicas) ? p.replicas : 0).sum() <= {MAX_SUPERNODES}",
+        _too_many_supernodes,
     ),
     Rule(
         "spec.superlink.image is required unless spec.superlink.external is set",

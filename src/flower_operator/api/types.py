@@ -8,6 +8,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from .kubernetes import KubernetesType, in_order
+from .limits import MAX_CLAIMS, MAX_ITEMS, MAX_LINE, MAX_PEM, MAX_STRING, MAX_SUPERNODES
 from .lists import Keyed
 
 GROUP = "flwr.exalsius.ai"
@@ -19,9 +20,13 @@ IsolationMode = Literal["process", "subprocess"]
 Executor = Literal["subprocess", "kubernetes"]
 AccessMode = Literal["ReadWriteOnce", "ReadWriteOncePod", "ReadWriteMany"]
 
-Text = Annotated[str, Field(min_length=1)]
+Line = Annotated[str, Field(max_length=MAX_LINE)]
+Text = Annotated[Line, Field(min_length=1)]
+String = Annotated[str, Field(max_length=MAX_STRING)]
+Pem = Annotated[str, Field(min_length=1, max_length=MAX_PEM)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 Positive = Annotated[int, Field(ge=1, le=2**31 - 1)]
+Replicas = Annotated[int, Field(ge=1, le=MAX_SUPERNODES)]
 Duration = Annotated[str, Field(pattern="^([0-9]+(h|m|s))+$", max_length=32)]
 SECONDS = {"h": 3600, "m": 60, "s": 1}
 LONGEST_SECONDS = 10 * 365 * 24 * 3600
@@ -31,7 +36,7 @@ HOST_AND_PORT = (
     r"6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])$"
 )
 Address = Annotated[str, Field(pattern=HOST_AND_PORT, max_length=261)]
-Texts = Annotated[dict[str, str], AfterValidator(in_order)]
+Texts = Annotated[dict[str, String], Field(max_length=MAX_ITEMS), AfterValidator(in_order)]
 
 PodTemplate = Annotated[dict[str, Any], KubernetesType("PodTemplateSpec")]
 Resources = Annotated[dict[str, Any], KubernetesType("ResourceRequirements")]
@@ -45,9 +50,12 @@ EgressRule = Annotated[dict[str, Any], KubernetesType("NetworkPolicyEgressRule")
 NetworkPeer = Annotated[dict[str, Any], KubernetesType("NetworkPolicyPeer")]
 Metadata = Annotated[dict[str, Any], KubernetesType("FederationMetadata")]
 
-EnvVars = Annotated[list[EnvVar], Keyed("name")]
-Volumes = Annotated[list[Volume], Keyed("name")]
-VolumeMounts = Annotated[list[VolumeMount], Keyed("mountPath")]
+Bounded = Field(max_length=MAX_ITEMS)
+EnvVars = Annotated[list[EnvVar], Bounded, Keyed("name")]
+Volumes = Annotated[list[Volume], Bounded, Keyed("name")]
+VolumeMounts = Annotated[list[VolumeMount], Bounded, Keyed("mountPath")]
+VolumeClaimTemplates = Annotated[list[VolumeClaimTemplate], Field(max_length=MAX_CLAIMS)]
+Arguments = Annotated[list[String], Bounded]
 
 
 def _time_of(duration: str) -> timedelta:
@@ -120,10 +128,10 @@ class SuperLinkService(Part):
 
 class Persistence(Part):
     size: Quantity = Field(description="Size of the claim, such as 10Gi.")
-    storage_class_name: str | None = Field(
+    storage_class_name: Line | None = Field(
         default=None, description="Class of the claim; the cluster's default if not set."
     )
-    access_modes: Annotated[list[AccessMode], Field(min_length=1)] = Field(
+    access_modes: Annotated[list[AccessMode], Field(min_length=1, max_length=MAX_ITEMS)] = Field(
         default=["ReadWriteOnce"],
         description="How the volume may be mounted; ReadWriteOnce if not set.",
     )
@@ -133,7 +141,7 @@ class ExternalSuperLink(Part):
     address: Address = Field(
         description="Host and port of its Fleet API, as in flower.example.org:9092."
     )
-    ca: Text | None = Field(
+    ca: Pem | None = Field(
         default=None,
         description="Certificates of its CA as PEM, all that SuperNodes trust; insecure: false.",
     )
@@ -155,7 +163,7 @@ class SuperLink(Part):
         default=None,
         description="A SuperLink that runs elsewhere: the SuperNodes connect to it, none is made.",
     )
-    superexec_image: str | None = Field(
+    superexec_image: Line | None = Field(
         default=None,
         description="Image of the SuperExec that runs ServerApps; process isolation only.",
     )
@@ -172,7 +180,7 @@ class SuperLink(Part):
         description="Resources of the SuperExec container; with executor kubernetes, of each task.",
     )
     env: EnvVars = Field(default=[], description="Environment of the SuperLink and its SuperExec.")
-    extra_args: list[str] = Field(
+    extra_args: Arguments = Field(
         default=[], description="Arguments added to the SuperLink's command line."
     )
     pod_template: PodTemplate = Field(
@@ -186,7 +194,7 @@ class SuperLink(Part):
         default=[],
         description="Mounts of the SuperExec container; volumeMounts where this is empty.",
     )
-    volume_claim_templates: list[VolumeClaimTemplate] = Field(
+    volume_claim_templates: VolumeClaimTemplates = Field(
         default=[],
         description="Claims of the SuperLink's own; with them it is a StatefulSet of one.",
     )
@@ -209,10 +217,10 @@ class SuperLink(Part):
 
 
 class PoolImages(Part):
-    supernode: str | None = Field(
+    supernode: Line | None = Field(
         default=None, description="Image of this pool's SuperNodes; supernodes.image by default."
     )
-    superexec_client_app: str | None = Field(
+    superexec_client_app: Line | None = Field(
         default=None,
         description="Image of the SuperExec that runs ClientApps; process isolation only.",
     )
@@ -223,7 +231,7 @@ class Gpu(Part):
     vendor: Literal["nvidia", "amd"] | None = Field(
         default=None, description="Vendor, from which resourceName follows."
     )
-    resource_name: str | None = Field(
+    resource_name: Line | None = Field(
         default=None,
         description="Extended resource to request: nvidia.com/gpu or amd.com/gpu by vendor.",
     )
@@ -266,7 +274,7 @@ class Pool(Part):
     name: Annotated[str, Field(max_length=63, pattern="^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")] = Field(
         description="Name of the pool: unique, a DNS label.", min_length=1
     )
-    replicas: Positive | None = Field(
+    replicas: Replicas | None = Field(
         default=None, description="Number of SuperNodes; StatefulSet mode only."
     )
     placement: PoolPlacement | None = Field(
@@ -295,7 +303,7 @@ class Pool(Part):
     pod_template: PodTemplate = Field(
         default={}, description="Merged into this pool's pods as a strategic merge patch."
     )
-    extra_args: list[str] = Field(
+    extra_args: Arguments = Field(
         default=[], description="Arguments added to the SuperNode's command line."
     )
     env: EnvVars = Field(
@@ -309,7 +317,7 @@ class Pool(Part):
         default=[],
         description="Mounts of the SuperExec container; volumeMounts where this is empty.",
     )
-    volume_claim_templates: list[VolumeClaimTemplate] = Field(
+    volume_claim_templates: VolumeClaimTemplates = Field(
         default=[], description="Claims of each SuperNode's own; StatefulSet mode only."
     )
     node_config: Texts = Field(
@@ -367,7 +375,7 @@ class Tls(Part):
     rotation: Rotation = Field(
         default=Rotation(), description="What happens when something new takes a restart."
     )
-    subject_alt_names: list[Text] = Field(
+    subject_alt_names: Annotated[list[Text], Bounded] = Field(
         default=[],
         description="More DNS names and IP addresses that the SuperLink is reached by.",
     )
@@ -393,11 +401,11 @@ class NetworkPolicies(Part):
         default=None,
         description="Whether NetworkPolicies shut pods off; if not set, where insecure is false.",
     )
-    egress: list[EgressRule] = Field(
+    egress: Annotated[list[EgressRule], Bounded] = Field(
         default=[],
         description="Where SuperNodes, the SuperLink and their apps may connect to beside Flower.",
     )
-    control_from: list[NetworkPeer] = Field(
+    control_from: Annotated[list[NetworkPeer], Bounded] = Field(
         default=[],
         description="Who may reach the Control API and so submit runs, beside the operator.",
     )

@@ -14,10 +14,17 @@ FLOAT = re.compile(r"[+-]?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCI
 PLACEHOLDER = re.compile(r"\{([a-z]+)\}")
 
 
+LONGEST_KEY = 256
+_ESCAPED = {code: f"\\u{code:04x}" for code in (*range(32), ord('"'), 127)} | {ord("\\"): "\\\\"}
+
+
 def unfit_keys(keys: Iterable[str]) -> Iterator[tuple[str, str]]:
     """The keys that flwr would refuse or drop without a word, each with the reason."""
     known = set(keys)
     for key in sorted(known):
+        if len(key) > LONGEST_KEY:
+            yield key, f"may have {LONGEST_KEY} characters at most"
+            continue
         if not KEY.fullmatch(key):
             yield key, "may hold only ASCII letters, digits, '-' and '_', with dots between"
         steps = key.split(".")
@@ -85,11 +92,4 @@ def _value(
 
 def _escape(text: str) -> str:
     """Text between TOML's double quotes, free of double quotes itself."""
-    return "".join(
-        "\\\\"
-        if c == "\\"
-        else f"\\u{ord(c):04x}"
-        if c == '"' or ord(c) < 32 or ord(c) == 127
-        else c
-        for c in text
-    )
+    return text.translate(_ESCAPED)

@@ -9,7 +9,9 @@ import msgspec
 
 from ..api import types
 from ..api.crd import PLURAL
-from ..api.manifest import parse_stored
+from ..api.limits import MAX_STORED_BYTES
+from ..api.manifest import parse_stored, too_large
+from ..api.problems import InvalidFederation
 from ..api.types import GROUP, KIND, VERSION
 from ..kube.applied import Owner, digest, owned
 from ..kube.resources import (
@@ -102,6 +104,8 @@ def owner_of(federation: Federation) -> Owner:
 
 def parsed_of(federation: Federation) -> types.Federation:
     """With all of its metadata that rendering depends on. Raises InvalidFederation."""
+    if len(federation.spec) > MAX_STORED_BYTES:  # stored before there were limits
+        raise InvalidFederation([too_large(len(federation.spec), MAX_STORED_BYTES)])
     metadata = federation.metadata
     restarted = {RESTARTED_AT: at} if (at := metadata.annotations.get(RESTARTED_AT)) else {}
     return parse_stored(

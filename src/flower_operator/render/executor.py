@@ -13,7 +13,7 @@ import yaml
 from ..api.problems import Problem
 from ..flower.dialects import Dialect
 from ..flower.tasks import takes_variable
-from .metadata import PREFIX
+from .metadata import PREFIX, index_label
 from .node_config import INDEX, MOST_BYTES
 from .pods import SCRATCH
 from .secrets import FOLDER
@@ -74,6 +74,8 @@ class Tasks:
     annotations: dict[str, str]
     explicit_mounts: bool
     """Whether the mounts are meant for the SuperExec alone."""
+    count: int = 1
+    """Of SuperExecs."""
 
 
 @dataclass(frozen=True)
@@ -135,6 +137,15 @@ def labelled(text: str, labels: dict[str, str]) -> str:
     return text + _dump({"labels": labels})
 
 
+def files_by_index(tasks: Tasks, text: str) -> dict[str, str]:
+    """The config of each SuperExec of a pool; none if a ConfigMap cannot hold them all."""
+    first = labelled(text, tasks.labels | index_label(0))
+    if len(first.encode()) * tasks.count > MOST_BYTES:  # which `task_problems` tells
+        return {}
+    before = first.removesuffix("'0'\n")  # to write YAML for each of thousands takes long
+    return {f"{index}.yaml": f"{before}'{index}'\n" for index in range(tasks.count)}
+
+
 def config_hash(text: str) -> str:
     """Changes with the config, so that SuperExecs, which read it once, restart when it does."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -177,8 +188,10 @@ def task_problems(
         path = f"{tasks.where}.superexecVolumeMounts"
         lost = _mounts(tasks, template, dialect).lost
         problems = [Problem(path, f"{each} is not to be had {why}") for each, why in lost]
-    if sum(len(text.encode()) for text in files.values()) > MOST_BYTES:
-        message = f"kubernetes is not to be had for {len(files)} replicas; make several pools of it"
+    if len(files) < tasks.count:
+        message = (
+            f"kubernetes is not to be had for {tasks.count} replicas; make several pools of it"
+        )
         problems.append(Problem(f"{tasks.where}.executor", message))
     return problems
 
@@ -214,7 +227,7 @@ def _mounts(tasks: Tasks, template: Object, dialect: Dialect) -> _Mounts:
         fault = _fault_of_volume(known.get(name), dialect)
         if fault is None:
             result.kept.append(mount)
-            if known[name] not in result.volumes:
+            if all(volume["name"] != name for volume in result.volumes):
                 result.volumes.append(known[name])
         elif name != SCRATCH:
             result.lost.append((path, f"in tasks' pods: {fault}"))

@@ -21,6 +21,8 @@ FOLDER = "/etc/flower/node-config"
 VOLUME = "flower-node-config"
 # A ConfigMap holds a mebibyte in all.
 MOST_BYTES = 1_000_000
+MAX_FILES_BYTES = 4_000_000
+"""Of the files of all pools of a Federation."""
 
 ENVIRONMENT: dict[str, Object] = {
     "index": {
@@ -184,11 +186,22 @@ def node_config_problems(federation: Federation, position: int) -> list[Problem]
         if "node" in _placeholders(pool):
             reason = "{partition} and {node} cannot stand together in a pool behind the first"
             problems.append(Problem(join(path), reason))
-        longest = _file(federation, position, (pool.replicas or 1) - 1, Facts())
-        if len(longest.encode()) * (pool.replicas or 1) > MOST_BYTES:
+        if files_bytes(federation, position) > MOST_BYTES:
             reason = f"is too long for {pool.replicas} replicas with a {{partition}} each"
             problems.append(Problem(join(path), reason))
     return problems
+
+
+def files_bytes(federation: Federation, position: int) -> int:
+    """How much the files of a pool may come to, without making them; or what they are made of,
+    where that is more: a placeholder may be longer than what comes in its place."""
+    if not _may_need_files(federation, position):
+        return 0
+    pool = federation.spec.supernodes.pools[position]
+    replicas = pool.replicas or 1
+    longest = len(_file(federation, position, replicas - 1, Facts()).encode())
+    source = sum(len(key) + len(value) for key, value in pool.node_config.items())
+    return max(longest, source) * replicas
 
 
 def _misplaced(federation: Federation, pool: Pool) -> list[tuple[str, str]]:

@@ -12,7 +12,12 @@ from .external import external_notices, external_objects, external_problems
 from .facts import Facts
 from .limits import limit_problems
 from .network import network_notices, network_policies, network_problems
-from .node_config import node_config_notices, node_config_problems
+from .node_config import (
+    MAX_FILES_BYTES,
+    files_bytes,
+    node_config_notices,
+    node_config_problems,
+)
 from .persistence import claims, persistence_problems
 from .pods import template_problems
 from .releases import Releases, find_releases
@@ -51,6 +56,8 @@ def render(federation: Federation, facts: Facts) -> Plan:
     problems += _placement_problems(federation)
     problems += external_problems(federation)
     problems += limit_problems(federation, facts.limits)
+    if not problems and spec.mode == "StatefulSet":
+        problems = _size_problems(sum(files_bytes(federation, at) for at in positions))
     if problems:
         raise InvalidFederation(problems)
     external = spec.superlink.external
@@ -58,6 +65,7 @@ def render(federation: Federation, facts: Facts) -> Plan:
     serverapp = serverapp_objects(federation, facts, releases)
     pools = [pool_objects(federation, at, facts, releases.pools[at]) for at in positions]
     problems = network_problems(federation)
+    problems += _size_problems(sum(map(_files_size, pools)))
     if superlink:
         template = _template(superlink)
         problems += template_problems(template, claims(federation), "spec.superlink")
@@ -133,6 +141,21 @@ def _launching(
         for tasks, objects, patch, dialect in zip(every, parts, patches, dialects, strict=True)
         if tasks
     ]
+
+
+def _files_size(objects: list[Object]) -> int:
+    maps = [each["data"] for each in objects if each["kind"] == "ConfigMap"]
+    return sum(len(text.encode()) for files in maps for text in files.values())
+
+
+def _size_problems(size: int) -> list[Problem]:
+    if size <= MAX_FILES_BYTES:
+        return []
+    message = (
+        f"nodeConfig with {{partition}} and executor kubernetes need files of {size} bytes here, "
+        f"and {MAX_FILES_BYTES} is the most; give pools fewer replicas or shorter texts"
+    )
+    return [Problem("spec.supernodes.pools", message)]
 
 
 def _name_problems(federation: Federation) -> list[Problem]:

@@ -19,7 +19,6 @@ from .merge import overlay
 from .metadata import (
     PREFIX,
     clientapp_labels,
-    index_label,
     namespace_of,
     pool_labels,
     pool_metadata,
@@ -49,6 +48,7 @@ def pool_tasks(federation: Federation, position: int) -> Tasks | None:
         resources=gpus.requests(pool.gpu, pool.superexec_resources),
         annotations=pool.pod_template.get("metadata", {}).get("annotations", {}),
         explicit_mounts=bool(pool.superexec_volume_mounts),
+        count=pool.replicas or 0,
     )
 
 
@@ -89,10 +89,7 @@ def pool_objects(
     if tasks:
         dialect = releases.clientapp_dialect
         text = executor.config_text(tasks, template, metadata["namespace"], dialect)
-        files = {
-            f"{index}.yaml": executor.labelled(text, tasks.labels | index_label(index))
-            for index in range(pool.replicas or 0)
-        }
+        files = executor.files_by_index(tasks, text)
         objects.append(executor.config_map(metadata, tasks, files))
         objects += executor.access(metadata, tasks, template)
         template = pods.annotated(template, {executor.HASH: executor.config_hash(text)})
