@@ -184,6 +184,8 @@ class Controller:
             finally:
                 self._metrics.reconciles.inc()
                 self._metrics.seconds.observe(time.monotonic() - started)
+            # What is known already is reconciled without a request, and so without a pause.
+            await asyncio.sleep(0)
 
     async def _reconcile(self, key: Key) -> None:
         """One Federation's faults are its own: they delay it, and nothing else."""

@@ -27,6 +27,7 @@ from ..status.observed import Federation
 from ..status.outline import Outline
 from ..status.stranded import find_stranded, patience_left
 from ..status.summary import refuse, summarize
+from .budget import BudgetExceeded, budget
 from .caches import Caches, Key
 from .children import Children, Outcome
 from .connections import Connections
@@ -47,6 +48,14 @@ log = logging.getLogger(__name__)
 
 # Other clusters tell when they are done; should one not, it is looked at again.
 LEAVING_SECONDS = 5.0
+# The largest manifest that is accepted takes a tenth of it (bench/rendering.py).
+MAX_RENDER_SECONDS = 2.0
+TOO_EXPENSIVE = Problem(
+    "spec",
+    f"takes more than {MAX_RENDER_SECONDS:g} s of processor time to render; give it fewer "
+    "replicas, fewer pools or shorter lists",
+    "TooExpensive",
+)
 
 
 class Retry(Exception):
@@ -84,6 +93,8 @@ class Reconciler:
         self._identities: dict[Key, Identities] = {}
         self._numbers: dict[Key, Numbers] = {}
         self._progress: Progress[Key] = Progress()
+        self._too_expensive: dict[Key, tuple[Any, ...]] = {}
+        """Versions that took too long to render: these are not tried again."""
 
     async def reconcile(self, key: Key, attempts: int) -> float | None:
         """Returns when to look again, if time alone may change something. May raise Retry."""
@@ -146,7 +157,7 @@ class Reconciler:
     async def _let_go(self, key: Key, federation: Federation | None) -> float | None:
         """What it was made of goes with it: the garbage collector sees to that, but not on other
         clusters."""
-        for known in (self._desired, self._identities, self._numbers):
+        for known in (self._desired, self._identities, self._numbers, self._too_expensive):
             known.pop(key, None)
         self._progress.told(key)
         self._connections.forget(key)
@@ -252,11 +263,19 @@ class Reconciler:
             message = f"{key[0]} is the operator's own namespace; create the Federation in another"
             raise InvalidFederation([Problem("metadata.namespace", message, "OperatorNamespace")])
         facts = self._facts_of(key)
+        version = version_of(federation, facts)
         known = self._desired.get(key)
-        if known and known.version == version_of(federation, facts):
+        if known and known.version == version:
             return known, {}
         self._desired.pop(key, None)
-        desired, bodies = desired_of(federation, facts)
+        if self._too_expensive.get(key) == version:
+            raise InvalidFederation([TOO_EXPENSIVE])
+        try:
+            with budget(MAX_RENDER_SECONDS):
+                desired, bodies = desired_of(federation, facts)
+        except BudgetExceeded:
+            self._too_expensive[key] = version
+            raise InvalidFederation([TOO_EXPENSIVE]) from None
         self._desired[key] = desired
         return desired, bodies
 
