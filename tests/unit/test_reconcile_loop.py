@@ -1,5 +1,6 @@
 """The controller from a Federation to Ready and through every change, on a cluster in memory."""
 
+import asyncio
 import copy
 
 import pytest
@@ -9,6 +10,7 @@ from flower_operator.kube.resources import (
     CONFIG_MAP,
     DAEMON_SET,
     DEPLOYMENT,
+    LEASE,
     POD,
     SERVICE,
     STATEFUL_SET,
@@ -666,5 +668,41 @@ def test_a_second_replica_takes_over_and_never_do_both_write() -> None:
         assert cluster.differences([changed]) == []
         assert cluster.operators == [second]
         assert cluster.writes()[before].time > killed + 8, "the Lease was not waited for"
+
+    play(scenario)
+
+
+def holder(cluster: Cluster) -> str:
+    """Of the Lease; empty if it was given up."""
+    lease = cluster.server.get(LEASE, "system", "flower-operator")
+    assert lease
+    return str(lease["spec"].get("holderIdentity", ""))
+
+
+def test_a_standby_that_is_stopped_ends_well_and_leaves_the_lease_alone() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await start(cluster)
+        leader = holder(cluster)
+        cluster.start_operator()
+        await asyncio.sleep(10)
+        await cluster.stop_operator()
+        assert holder(cluster) == leader
+        await cluster.apply(document(pool={"replicas": 3}))
+        await cluster.until_ready()
+
+    play(scenario)
+
+
+def test_a_leader_that_is_stopped_before_it_has_synced_gives_up_its_lease() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        def lose_pods(request: Request) -> Fault | None:
+            return Fault(code=500) if request.path.endswith("/pods") else None
+
+        cluster.server.fault = lose_pods
+        cluster.start_operator()
+        await asyncio.sleep(10)
+        assert holder(cluster)
+        await cluster.stop_operator()
+        assert holder(cluster) == ""
 
     play(scenario)

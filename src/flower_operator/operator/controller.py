@@ -105,7 +105,6 @@ class Controller:
                     task.result()
             finally:
                 await _end(tasks)
-                await self._reconciler.close()
                 await self._election.release(unfenced)
 
     async def _client(self, stack: AsyncExitStack, *, fenced: bool) -> Client:
@@ -141,14 +140,17 @@ class Controller:
             hub,
             self._options.namespace if self._options.locate else None,
         )
-        async with asyncio.TaskGroup() as group:
-            if hub:
-                group.create_task(hub.run())
-                await hub.wait_until_synced()
-            for cache in self._caches.add_skupper() if SKUPPER_GROUP in groups else ():
-                group.create_task(cache.run())
-                await cache.wait_until_synced()
-            self._start(group, started)
+        try:
+            async with asyncio.TaskGroup() as group:
+                if hub:
+                    group.create_task(hub.run())
+                    await hub.wait_until_synced()
+                for cache in self._caches.add_skupper() if SKUPPER_GROUP in groups else ():
+                    group.create_task(cache.run())
+                    await cache.wait_until_synced()
+                self._start(group, started)
+        finally:
+            await self._reconciler.close()
 
     def _start(self, group: asyncio.TaskGroup, started: float) -> None:
         seconds = round(time.monotonic() - started, 3)
