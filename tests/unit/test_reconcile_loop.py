@@ -21,6 +21,7 @@ from flower_operator.operator.desired import CHILDREN, FEDERATION
 from flower_operator.operator.placement import FINALIZER
 from flower_operator.render.metadata import RESTARTED_AT
 from tests.harness.memory_api import Fault, Request
+from tests.harness.memory_api.controllers import is_ready
 from tests.unit.federations import Document, document, plan
 from tests.unit.memory_cluster import NAMESPACE, Cluster, play
 from tests.unit.virtual_time import now
@@ -668,6 +669,27 @@ def test_a_second_replica_takes_over_and_never_do_both_write() -> None:
         assert cluster.differences([changed]) == []
         assert cluster.operators == [second]
         assert cluster.writes()[before].time > killed + 8, "the Lease was not waited for"
+
+    play(scenario)
+
+
+def test_in_a_burst_ready_follows_the_pods_however_slowly_progress_is_written() -> None:
+    """A status of mere progress waits for its turn; the SuperLink is asked all the same."""
+    names = [f"fed-{number}" for number in range(40)]
+
+    async def scenario(cluster: Cluster) -> None:
+        cluster.start_operator()
+        for name in names:
+            await cluster.apply(document() | {"metadata": {"name": name}})
+        running = 3 * len(names)
+        await cluster.until(
+            lambda: sum(map(is_ready, cluster.pods())) == running, "pods are missing", 60
+        )
+        started = now()
+        await cluster.until_ready(*names, seconds=600)
+        assert now() - started < 10
+        progress = [each for each in cluster.writes() if each.path.endswith("/status")]
+        assert len(progress) < 3 * len(names), "progress is written at once"
 
     play(scenario)
 

@@ -327,9 +327,10 @@ class Reconciler:
         )
         generation = federation.metadata.generation
         summary = summarize(upgrade.outline, observation, previous, generation, self._clock())
-        if wait := self._postpone(key, previous, summary.status, outcome):
-            return wait
-        await self._patch(federation, previous, summary.status, outcome)
+        postponed = self._postpone(key, previous, summary.status, outcome)
+        if postponed is None:
+            await self._patch(federation, previous, summary.status, outcome)
+        # Whether it is Ready depends on the SuperLink's answer: to ask it waits for no turn.
         if summary.superlink_available:
             roots = trusted.bundle if trusted else None
             wanted = summary.status.desired_supernodes
@@ -340,7 +341,7 @@ class Reconciler:
             )
         else:
             self._connections.forget(key)
-        again = [summary.recheck, upgrade.recheck, admissions.again]
+        again = [postponed, summary.recheck, upgrade.recheck, admissions.again]
         again += [trusted.recheck] if trusted else []
         again += [look.recheck] if look else []
         if summary.superlink_available and not upgrade.outline.keeps_state:
@@ -362,13 +363,13 @@ class Reconciler:
 
     def _postpone(
         self, key: Key, previous: FederationStatus, status: FederationStatus, outcome: Outcome
-    ) -> float:
-        """For how many seconds news of mere progress are to wait for their turn."""
+    ) -> float | None:
+        """For how many seconds news of mere progress are to wait for their turn, if they are."""
         urgent = outcome.transitions or not progress_only(previous.conditions, status.conditions)
         if urgent or status == previous:
             self._progress.told(key)
-            return 0.0
-        return self._progress.wait(key, self._clock())
+            return None
+        return self._progress.wait(key, self._clock()) or None
 
     async def _patch(
         self,
