@@ -1,5 +1,8 @@
 """The operator under load: many Federations on kwok nodes, beside the same objects made directly.
 
+The operator asks every SuperLink who is connected, as it does inside a cluster: kwok's pods answer
+nothing, so one server here answers for all, and says that both SuperNodes are.
+
 In one namespace, and in as many as make a hundred for each: for each change of a pod or a
 Deployment Kubernetes' own controllers look at all the Services, pods or ReplicaSets of its
 namespace, so what they do grows faster than the number of Federations there.
@@ -18,8 +21,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import msgspec
+from aiohttp import web
 
 from flower_operator.api.types import Federation
+from flower_operator.flower.control import ONLINE
 from flower_operator.kube.applied import Owner, owned
 from flower_operator.kube.cache import Cache
 from flower_operator.kube.client import Client
@@ -34,9 +39,11 @@ from flower_operator.kube.resources import (
 )
 from flower_operator.operator.desired import CHILDREN, FEDERATION
 from flower_operator.render import Facts, render
-from scripts.manifests import CRD, small_federation
+from scripts.manifests import CRD, ROOT, small_federation
 from tests.harness.control_plane import ControlPlane
+from tests.harness.https_client import LOOPBACK
 from tests.harness.operator_process import OperatorProcess
+from tests.harness.ports import free_port
 from tests.harness.waiting import wait_for
 
 NODES = 10
@@ -44,6 +51,7 @@ AT_ONCE = 16
 EDITS = 50
 REST_SECONDS = 120
 GIVE_UP_SECONDS = 1800
+SUPERNODES = 2
 
 
 @dataclass(frozen=True)
@@ -130,6 +138,7 @@ class Figures:
     ready: float
     cpu: float
     memory: float
+    polls: int
     rest_writes: int
     rest_cpu: float
     restart: float
@@ -149,6 +158,7 @@ def main(loads: Sequence[Load] = LOADS) -> None:
         ("operator CPU until all Ready, s", lambda f: f"{f.cpu:.1f}"),
         ("  CPU of the bulk client, s", lambda f: f"{f.floor_cpu:.1f}"),
         ("operator memory, MiB", lambda f: f"{f.memory:.0f}"),
+        ("times that SuperLinks were asked until all Ready", lambda f: f"{f.polls:,}"),
         (f"writes at rest in {REST_SECONDS} s, the Lease aside", lambda f: f"{f.rest_writes}"),
         ("operator CPU at rest per 60 s, s", lambda f: f"{f.rest_cpu:.2f}"),
         ("restart until synced, s", lambda f: f"{f.restart:.1f}"),
@@ -201,7 +211,15 @@ async def _floor(cluster: ControlPlane, load: Load) -> tuple[float, float]:
 
 
 async def _operator(cluster: ControlPlane, load: Load, floor: float, floor_cpu: float) -> Figures:
-    async with _client(cluster) as client, _following(client, FEDERATION) as (federations,):
+    async with (
+        _client(cluster) as client,
+        _following(client, FEDERATION) as (federations,),
+        _superlink() as superlink,
+    ):
+        program = ("env", f"PYTHONPATH={ROOT}", sys.executable, "-m", "bench.polled_operator")
+
+        def operator_process() -> OperatorProcess:
+            return OperatorProcess(cluster.kubeconfig, program=(*program, superlink.address))
 
         def all_ready() -> bool:
             return len(federations) == load.count and all(
@@ -212,12 +230,13 @@ async def _operator(cluster: ControlPlane, load: Load, floor: float, floor_cpu: 
             await client.create(FEDERATION, each["metadata"]["namespace"], each)
 
         documents = [load.federation(number) for number in range(load.count)]
-        with OperatorProcess(cluster.kubeconfig) as operator:
+        with operator_process() as operator:
             operator.wait_until_leading()
             started, cpu = time.monotonic(), operator.cpu()
             await _all_at_once(documents, create)
             await _until(all_ready)
             ready, cpu = time.monotonic() - started, operator.cpu() - cpu
+            polls = superlink.polls
             memory = operator.memory()
             print(
                 f"  {load}: floor {floor:.1f} s, Ready {ready:.1f} s, {cpu:.1f} CPU-s",
@@ -228,7 +247,7 @@ async def _operator(cluster: ControlPlane, load: Load, floor: float, floor_cpu: 
             for number in _some(load.count):  # one at a time: the next when this one has rolled out
                 edits.append(await _edit(client, load, number))
                 await _until(all_ready)
-        with OperatorProcess(cluster.kubeconfig) as operator:
+        with operator_process() as operator:
             operator.wait_until_leading()
             restart = time.monotonic() - operator.started
             await asyncio.sleep(2)
@@ -240,6 +259,7 @@ async def _operator(cluster: ControlPlane, load: Load, floor: float, floor_cpu: 
             ready=ready,
             cpu=cpu,
             memory=memory,
+            polls=polls,
             rest_writes=rest_writes,
             rest_cpu=rest_cpu,
             restart=restart,
@@ -247,6 +267,45 @@ async def _operator(cluster: ControlPlane, load: Load, floor: float, floor_cpu: 
             edit_median=statistics.median(edits),
             edit_p99=statistics.quantiles(edits, n=100)[98],
         )
+
+
+@dataclass
+class _SuperLink:
+    """What every SuperLink says."""
+
+    address: str
+    polls: int = 0
+
+    async def list_nodes(self, request: web.Request) -> web.Response:
+        self.polls += 1
+        return web.Response(body=_NODES, content_type="application/protobuf")
+
+
+def _node(number: int) -> bytes:
+    """As protobuf: its id in field 1, its status in field 4."""
+    return bytes([1 << 3, number, 4 << 3 | 2, len(ONLINE)]) + ONLINE.encode()
+
+
+def _entry(message: bytes) -> bytes:
+    return bytes([1 << 3 | 2, len(message)]) + message
+
+
+_NODES = b"".join(_entry(_node(number)) for number in range(1, SUPERNODES + 1))
+
+
+@asynccontextmanager
+async def _superlink() -> AsyncIterator[_SuperLink]:
+    port = free_port()
+    superlink = _SuperLink(f"{LOOPBACK}:{port}")
+    application = web.Application()
+    application.router.add_post("/v1/control/list-nodes", superlink.list_nodes)
+    runner = web.AppRunner(application, access_log=None)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, LOOPBACK, port).start()
+        yield superlink
+    finally:
+        await runner.cleanup()
 
 
 def _make_namespaces(cluster: ControlPlane, load: Load) -> None:

@@ -7,6 +7,7 @@ import re
 import ssl
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,13 +18,17 @@ from .waiting import wait_for
 
 _START_SECONDS = 30.0
 _TICKS = os.sysconf("SC_CLK_TCK")
+_PROGRAM = (sys.executable, "-m", "flower_operator")
 
 
 class OperatorProcess:
     """`flower-operator controller`, from entering a with-block until leaving it."""
 
-    def __init__(self, kubeconfig: Path, *arguments: str) -> None:
+    def __init__(
+        self, kubeconfig: Path, *arguments: str, program: Sequence[str] = _PROGRAM
+    ) -> None:
         self._kubeconfig = kubeconfig
+        self._program = program
         self._arguments = arguments
         self._health_port, self._metrics_port = free_port(), free_port()
 
@@ -37,9 +42,7 @@ class OperatorProcess:
                 # A command's environment is its own affair, so it is set in front of it.
                 "env",
                 f"KUBECONFIG={self._kubeconfig}",
-                sys.executable,
-                "-m",
-                "flower_operator",
+                *self._program,
                 "controller",
                 f"--metrics-bind-address={LOOPBACK}:{self._metrics_port}",
                 f"--health-probe-bind-address={LOOPBACK}:{self._health_port}",
