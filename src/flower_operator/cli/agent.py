@@ -2,6 +2,8 @@
 
 import click
 
+from .terminal import printable
+
 
 @click.command(hidden=True)
 @click.option("--namespace", required=True, help="Where the pool is.")
@@ -20,7 +22,7 @@ def agent(namespace: str, federation: str, pool: str, introduce: bool) -> None:
     try:
         connection = connect()
     except ConnectionFault as error:
-        raise click.ClickException(str(error)) from None
+        raise click.ClickException(printable(str(error))) from None
     configure_logging()
 
     async def run() -> None:

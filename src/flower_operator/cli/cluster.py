@@ -13,8 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
-import click
-
 from ..api import types as api
 from ..cluster import federations, joining, logs, runs
 from ..cluster.errors import ClusterError, explain
@@ -34,6 +32,7 @@ from .errors import note
 from .joining import show_joining
 from .live import LiveTable
 from .places import Where
+from .terminal import ContentWriter, echo, echo_content, one_line
 
 MANAGER = "kubectl-flower"
 
@@ -48,9 +47,9 @@ def show_list(where: Where, all_namespaces: bool) -> None:
 
     found, place = asyncio.run(listed())
     if found:
-        click.echo("\n".join(list_table(found, time.time(), namespaces=all_namespaces)))
+        echo("\n".join(list_table(found, time.time(), namespaces=all_namespaces)))
     else:
-        click.echo(f"No Federation is in {place}.")
+        echo(f"No Federation is in {place}.")
 
 
 def show_status(where: Where, name: str, watch: bool) -> bool:
@@ -61,7 +60,7 @@ def show_status(where: Where, name: str, watch: bool) -> bool:
 async def _show_status(where: Where, name: str) -> bool:
     async with _federation(where, name) as (client, federation):
         pods = await federations.list_pods(client, federation)
-    click.echo("\n".join(federation_table(federation, pods, time.time(), _width())))
+    echo("\n".join(federation_table(federation, pods, time.time(), _width())))
     return federation.ready
 
 
@@ -74,7 +73,7 @@ async def _watch(where: Where, name: str) -> NoReturn:
         """In the table, where there is one: anything beside it would be written over."""
         nonlocal fault
         if width := _width():
-            fault = textwrap.wrap(f"{time.strftime('%X')} {text}", width - 1)
+            fault = textwrap.wrap(f"{time.strftime('%X')} {one_line(text)}", width - 1)
             live.refresh()
         else:
             note(text)
@@ -113,7 +112,7 @@ def restart(where: Where, name: str, component: str | None) -> None:
         async with _federation(where, name) as (client, federation):
             if component is None:
                 await federations.restart(client, federation)
-                click.echo(f"{name}: the operator restarts every pod")
+                echo(f"{name}: the operator restarts every pod")
                 return
             if "/" in component:
                 raise ClusterError(
@@ -123,7 +122,7 @@ def restart(where: Where, name: str, component: str | None) -> None:
             pods = await federations.list_pods(client, federation)
             for pod, _ in matching(pods, component):
                 await federations.restart_pod(client, pod)
-                click.echo(f"{pod.name} restarts")
+                echo(f"{pod.name} restarts")
 
     asyncio.run(restarted())
 
@@ -132,7 +131,8 @@ def run(where: Where, name: str | None, app: Path, options: tuple[str, ...]) -> 
     async def ran() -> int:
         async with _federation(where, name) as (client, federation):
             check_app(app)
-            return await runs.run(client, federation, app, options, note)
+            write = ContentWriter().write
+            return await runs.run(client, federation, app, options, write, note)
 
     return asyncio.run(ran())
 
@@ -148,7 +148,7 @@ def show_config(where: Where, name: str, app: Path | None) -> None:
     federation, bundle = asyncio.run(found())
     target, arguments = runs.forwarded(federation)
     context = f" --context {shlex.quote(where.context)}" if where.context else ""
-    click.echo(f"# kubectl{context} {arguments}")
+    echo(f"# kubectl{context} {arguments}")
     if bundle is None:
         show_connection(target, app)
         return
@@ -156,7 +156,7 @@ def show_config(where: Where, name: str, app: Path | None) -> None:
     target = replace(target, root_certificates=str(path))
     if app is None:
         place = f"{name} -n {federation.metadata.namespace}{context}"
-        click.echo(f"# kubectl flower ca {place} > {shlex.quote(str(path))}")
+        echo(f"# kubectl flower ca {place} > {shlex.quote(str(path))}")
     show_connection(target, app)
     if app is not None:
         path.write_text(bundle)
@@ -167,7 +167,7 @@ def show_authority(where: Where, name: str) -> None:
         async with _federation(where, name) as (client, federation):
             return await read_bundle(client, federation)
 
-    click.echo(asyncio.run(found()), nl=False)
+    echo_content(asyncio.run(found()))
 
 
 def join(where: Where, name: str, cluster: str, replicas: int) -> None:
@@ -184,11 +184,11 @@ def set_suspended(where: Where, name: str, suspended: bool) -> None:
             return await federations.set_suspended(client, federation, suspended)
 
     if not asyncio.run(changed()):
-        click.echo(f"{name} is {'suspended' if suspended else 'not suspended'} already")
+        echo(f"{name} is {'suspended' if suspended else 'not suspended'} already")
     elif suspended:
-        click.echo(f"{name} is suspended: its SuperNodes end, its SuperLink goes on")
+        echo(f"{name} is suspended: its SuperNodes end, its SuperLink goes on")
     else:
-        click.echo(f"{name} is resumed: its SuperNodes start")
+        echo(f"{name} is resumed: its SuperNodes start")
 
 
 def examine(where: Where, name: str | None) -> bool:
@@ -200,7 +200,7 @@ def examine(where: Where, name: str | None) -> bool:
         async with _cluster(where) as (client, namespace, connection):
             evidence = await gather(client, connection.server, namespace, name)
         findings = examine(evidence)
-        click.echo("\n".join(finding_lines(findings)))
+        echo("\n".join(finding_lines(findings)))
         return all(each.verdict != "wrong" for each in findings)
 
     return asyncio.run(examined())
@@ -244,8 +244,9 @@ class _Printer:
         self._width = max(map(len, titles), default=0)
 
     def put(self, title: str, line: bytes) -> None:
+        title = one_line(title)
         self._width = max(self._width, len(title))
-        click.echo(f"{title:<{self._width}} | {line.decode(errors='replace')}")
+        echo_content(f"{title:<{self._width}} | {line.decode(errors='replace')}\n")
 
 
 class _Faults(logging.Handler):

@@ -8,6 +8,7 @@ from ..cluster.examination import Finding
 from ..cluster.federations import Federation
 from ..cluster.pods import Pod
 from .table import age, aligned
+from .terminal import one_line
 
 
 def list_table(found: Iterable[Federation], now: float, *, namespaces: bool) -> list[str]:
@@ -33,7 +34,7 @@ def federation_table(
     federation: Federation, pods: Sequence[Pod], now: float, width: int | None
 ) -> list[str]:
     """The lines of the table; with a width, those of a message are broken to it."""
-    lines = _heading(federation)
+    lines = list(map(one_line, _heading(federation)))
     rows: list[Sequence[str]] = [("POOL", "KIND", "READY", "FLOWER", "REASON")]
     for pool in federation.status.pools:
         counts = f"{pool.ready}/{pool.desired}"
@@ -42,7 +43,7 @@ def federation_table(
         lines += aligned(rows)
     lines += _fleet(federation)
     for message in _messages(federation, pods, now):
-        lines += _broken(message, width)
+        lines += _broken(one_line(message), width)
     return [line if width is None else line[: width - 1] for line in lines]
 
 
@@ -104,8 +105,12 @@ def _broken(message: str, width: int | None) -> list[str]:
 
 
 def finding_lines(findings: Sequence[Finding]) -> list[str]:
-    width = max(len(each.subject) for each in findings)
-    return [f"{each.verdict:<5}  {each.subject:<{width}}  {_sentence(each)}" for each in findings]
+    subjects = [one_line(each.subject) for each in findings]
+    width = max(map(len, subjects))
+    return [
+        f"{each.verdict:<5}  {subject:<{width}}  {one_line(_sentence(each))}"
+        for subject, each in zip(subjects, findings, strict=True)
+    ]
 
 
 def _sentence(finding: Finding) -> str:

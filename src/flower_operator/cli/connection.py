@@ -2,14 +2,13 @@
 
 from pathlib import Path
 
-import click
-
 from ..runs.connections import Target, connection_text, write_connection
+from .terminal import echo, echo_content
 
 
 def show_connection(target: Target, app: Path | None) -> None:
     if app is None:
-        click.echo(connection_text(target), nl=False)
+        echo_content(connection_text(target))
     else:
         path = write_connection(target, app)
-        click.echo(f"{path}: [{target.name}] is {target.address}")
+        echo(f"{path}: [{target.name}] is {target.address}")

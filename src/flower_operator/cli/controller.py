@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from .terminal import printable
+
 ADDRESS = "[HOST]:PORT"
 
 
@@ -77,7 +79,7 @@ def controller(
     try:
         connection = connect()
     except ConnectionFault as error:
-        raise click.ClickException(str(error)) from None
+        raise click.ClickException(printable(str(error))) from None
     options = Options(
         namespaces=[name.strip() for name in namespaces.split(",") if name.strip()],
         lease_namespace=leader_election_namespace or connection.namespace,

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import click
+from .terminal import echo
 
 
 @contextmanager
@@ -21,12 +21,12 @@ def plain_errors() -> Iterator[None]:
     except BrokenPipeError:
         raise  # whoever read the output has had enough: click ends in silence
     except expected as error:
-        click.echo(f"error: {error}", err=True)
+        echo(f"error: {error}", err=True)
         sys.exit(1)
     except KeyboardInterrupt:
-        click.echo(err=True)
+        echo(err=True)
         sys.exit(130)
 
 
 def note(text: str) -> None:
-    click.echo(f"note: {text}", err=True)
+    echo(f"note: {text}", err=True)

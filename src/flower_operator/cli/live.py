@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import click
 
+from .terminal import echo, one_line
+
 
 class LiveTable:
     def __init__(self, lines: Callable[[], list[str]], *, each: bool = False) -> None:
@@ -17,11 +19,11 @@ class LiveTable:
 
     def refresh(self, below: int = 0) -> None:
         """Show the lines if they changed; `below`: how many others were printed after them."""
-        lines = self._lines()
+        lines = list(map(one_line, self._lines()))
         if not (self._live or self._each) or not lines or lines == self._shown:
             return
         if not self._live:
-            click.echo("\n".join([""] * bool(self._shown) + lines))
+            echo("\n".join([""] * bool(self._shown) + lines))
             self._shown = lines
             return
         start = f"\x1b[{len(self._shown) + below}A" if self._shown else ""
@@ -38,4 +40,4 @@ class LiveTable:
         if self._live:
             self.refresh()
         elif lines := self._lines():
-            click.echo("\n".join(lines))
+            echo("\n".join(lines))

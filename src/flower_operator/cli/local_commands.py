@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .errors import note, plain_errors
+from .terminal import echo
 
 if TYPE_CHECKING:
     from ..local.federations import Started
@@ -89,7 +90,7 @@ def down(name: str | None, everything: bool) -> None:
     with plain_errors():
         for own in records() if everything else [find(name)]:
             end(own)
-            click.echo(f"{own.name} ended")
+            echo(f"{own.name} ended")
 
 
 COMMANDS: list[click.Command] = [up, down]
@@ -100,9 +101,9 @@ def _read_federations(paths: tuple[str, ...]) -> Manifests:
 
     manifests = read_manifests(paths)
     for fault in manifests.faults:
-        click.echo(f"error: {fault}", err=True)
+        echo(f"error: {fault}", err=True)
     if not manifests.faults and not manifests.federations:
-        click.echo("error: no Federation found", err=True)
+        echo("error: no Federation found", err=True)
     if manifests.faults or not manifests.federations:
         sys.exit(1)
     return manifests
@@ -114,13 +115,13 @@ def _stay(started: list[Started], live: LiveTable) -> None:
 
     from ..local.federations import end
 
-    click.echo("Ctrl-C ends it.", err=True)
+    echo("Ctrl-C ends it.", err=True)
     try:
         while any(one.record.is_running() for one in started):
             live.refresh(below=1)
             time.sleep(0.2)
     except KeyboardInterrupt:
-        click.echo("ending", err=True)
+        echo("ending", err=True)
     for one in started:
         end(one.record)
 

@@ -3,9 +3,8 @@
 import time
 from typing import IO
 
-import click
-
 from ..local.state import Record
+from .terminal import echo_content
 
 
 def print_logs(own: Record, names: list[str], follow: bool) -> None:
@@ -36,5 +35,5 @@ def _copy(file: IO[str], prefix: str) -> bool:
         if not line.endswith("\n"):
             file.seek(at)
             return wrote
-        click.echo(prefix + line, nl=False)
+        echo_content(prefix + line)
         wrote = True

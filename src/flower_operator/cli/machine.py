@@ -5,8 +5,6 @@ import time
 from pathlib import Path
 from typing import NoReturn
 
-import click
-
 from ..local import federations, joining
 from ..local.federations import LocalError, matching, unknown_component
 from ..local.state import Desired, Record, records
@@ -16,6 +14,7 @@ from .joining import show_joining
 from .live import LiveTable
 from .logs import print_logs
 from .table import federation_table, list_table
+from .terminal import ContentWriter, echo, echo_content
 
 LOOK_SECONDS = 0.2
 
@@ -24,7 +23,7 @@ def show_list() -> None:
     found = [
         (desired, each.read_status()) for each in records() if (desired := each.read_desired())
     ]
-    click.echo("\n".join(list_table(found)) if found else "No Federation runs on this machine.")
+    echo("\n".join(list_table(found)) if found else "No Federation runs on this machine.")
 
 
 def show_status(own: Record, watch: bool) -> bool:
@@ -32,7 +31,7 @@ def show_status(own: Record, watch: bool) -> bool:
     _desired(own)
     if watch:
         _watch(own)
-    click.echo("\n".join(table(own)))
+    echo("\n".join(table(own)))
     status = own.read_status()
     return bool(status and status.ready)
 
@@ -59,13 +58,14 @@ def show_logs(own: Record, component: str | None, follow: bool, previous: bool) 
 
 def restart(own: Record, component: str | None) -> None:
     for process in federations.restart(own, component):
-        click.echo(f"{process} restarts")
+        echo(f"{process} restarts")
 
 
 def run(own: Record, app: Path, options: tuple[str, ...]) -> int:
     desired = _with_superlink(own)
     check_app(app)
-    return asyncio.run(submit(desired.target, Path(desired.environment), app, options))
+    environment, write = Path(desired.environment), ContentWriter().write
+    return asyncio.run(submit(desired.target, environment, app, options, write))
 
 
 def show_config(own: Record, app: Path | None) -> None:
@@ -77,7 +77,7 @@ def show_authority(own: Record) -> None:
     trusted = _with_superlink(own).root_certificates
     if trusted is None:
         raise LocalError(f"{own.name} has insecure: true: it has no certificates")
-    click.echo(Path(trusted).read_text(), nl=False)
+    echo_content(Path(trusted).read_text())
 
 
 def join(own: Record, cluster: str, replicas: int) -> None:

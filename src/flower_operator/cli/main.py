@@ -12,6 +12,7 @@ from .agent import agent
 from .commands import COMMANDS
 from .controller import controller
 from .local_commands import COMMANDS as LOCAL_COMMANDS
+from .terminal import echo, echo_content
 
 PATHS = click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 
@@ -31,10 +32,10 @@ def validate(paths: tuple[str, ...]) -> None:
 
     manifests = read_manifests(paths)
     for note in manifests.skipped:
-        click.echo(note, err=True)
+        echo(note, err=True)
     valid, faults = manifests.render(Facts())
     for federation in valid:
-        click.echo(f"{federation.source}: federation {federation.name} is valid")
+        echo(f"{federation.source}: federation {federation.name} is valid")
         _echo_notices(federation.notices)
     _exit_with(manifests.faults + faults, found=len(manifests.federations))
 
@@ -87,11 +88,11 @@ def render(
         objects = manifests.others + objects
     else:
         for note in manifests.skipped:
-            click.echo(note, err=True)
+            echo(note, err=True)
     for federation in valid:
         _echo_notices(federation.notices)
     _exit_with(manifests.faults + faults, found=len(manifests.federations) + len(manifests.others))
-    click.echo(to_yaml(objects) if output == "yaml" else to_json(objects), nl=False)
+    echo_content(to_yaml(objects) if output == "yaml" else to_json(objects))
 
 
 @main.command()
@@ -100,7 +101,7 @@ def crd() -> None:
     from ..api.crd import custom_resource_definition
     from .output import crd_to_yaml
 
-    click.echo(crd_to_yaml(custom_resource_definition()), nl=False)
+    echo_content(crd_to_yaml(custom_resource_definition()))
 
 
 @main.command()
@@ -108,19 +109,19 @@ def releases() -> None:
     """Show the Flower releases that are known and how they differ."""
     from .releases import release_table
 
-    click.echo(release_table())
+    echo(release_table())
 
 
 def _echo_notices(notices: tuple[str, ...]) -> None:
     for notice in notices:
-        click.echo(f"  note: {notice}", err=True)
+        echo(f"  note: {notice}", err=True)
 
 
 def _exit_with(faults: list[str], *, found: int) -> None:
     for fault in faults:
-        click.echo(f"error: {fault}", err=True)
+        echo(f"error: {fault}", err=True)
     if not faults and not found:
-        click.echo("error: no Federation found", err=True)
+        echo("error: no Federation found", err=True)
     if faults or not found:
         sys.exit(1)
 

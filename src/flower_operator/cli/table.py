@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterable, Sequence
 
 from ..local.state import Desired, ProcessStatus, Status
+from .terminal import one_line
 
 # The worst state of a pool's processes is the pool's.
 STATES = ("failing", "restarting", "stopped", "waiting", "starting", "running")
@@ -23,7 +24,8 @@ def federation_table(desired: Desired, status: Status | None, width: int = 80) -
     lines += [f"  {reason}" for reason in reasons]
     if status and status.message and not reasons:
         lines.append(f"  {status.message}")
-    return [line if len(line) <= width else line[: width - 1] + "…" for line in lines]
+    shown = map(one_line, lines)
+    return [line if len(line) <= width else line[: width - 1] + "…" for line in shown]
 
 
 def list_table(found: Iterable[tuple[Desired, Status | None]]) -> list[str]:
@@ -43,6 +45,7 @@ def list_table(found: Iterable[tuple[Desired, Status | None]]) -> list[str]:
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    rows = [list(map(one_line, row)) for row in rows]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return ["   ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 

@@ -22,9 +22,11 @@ async def run(
     federation: Federation,
     app: Path,
     options: tuple[str, ...],
+    write: Callable[[bytes], None],
     tell: Callable[[str], None],
 ) -> int:
-    """`flwr run` through the API server; its exit status. `tell` hears what takes long or fails."""
+    """`flwr run` through the API server; its exit status. `write` takes its output, `tell` hears
+    what takes long or fails."""
     federation.check_superlink()
     bundle = None if federation.spec.insecure else await read_bundle(client, federation)
     pod = superlink_pod(federation.name, await list_pods(client, federation))
@@ -38,7 +40,7 @@ async def run(
         async with forward(client, namespace, pod, dialect.control.port, tell) as port:
             path = trusted.name if bundle else None
             target = Target(federation.name, f"{HOST}:{port}", dialect, path)
-            return await submit(target, folder, app, options)
+            return await submit(target, folder, app, options, write)
 
 
 def forwarded(federation: Federation) -> tuple[Target, str]:

@@ -4,9 +4,9 @@ import asyncio
 import os
 import re
 import shutil
-import sys
 import tempfile
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 from .connections import RunError, Target, with_connection
@@ -18,8 +18,15 @@ LONGEST_FAILURE = 16
 LEFT_BEHIND = shutil.ignore_patterns(".*", "__pycache__", "venv", "node_modules", "*.egg-info")
 
 
-async def submit(target: Target, environment: Path, app: Path, options: tuple[str, ...]) -> int:
-    """`flwr run` of a copy of the app, so that flwr changes nothing in the user's folder."""
+async def submit(
+    target: Target,
+    environment: Path,
+    app: Path,
+    options: tuple[str, ...],
+    write: Callable[[bytes], None],
+) -> int:
+    """`flwr run` of a copy of the app, so that flwr changes nothing in the user's folder. `write`
+    takes what it prints."""
     with tempfile.TemporaryDirectory(prefix="flower-operator-") as folder:
         copy, home = Path(folder) / app.resolve().name, Path(folder) / "flwr"
         home.mkdir()
@@ -33,10 +40,12 @@ async def submit(target: Target, environment: Path, app: Path, options: tuple[st
             "FLWR_TELEMETRY_ENABLED": os.environ.get("FLWR_TELEMETRY_ENABLED", "0"),
             "FLWR_DISABLE_UPDATE_CHECK": "1",
         }
-        return await _stream([*command, "--stream", *options], variables)
+        return await _stream([*command, "--stream", *options], variables, write)
 
 
-async def _stream(command: list[str], variables: dict[str, str]) -> int:
+async def _stream(
+    command: list[str], variables: dict[str, str], write: Callable[[bytes], None]
+) -> int:
     """Pass the output on. flwr's own status is 0 even where the app failed; its log tells."""
     running = await asyncio.create_subprocess_exec(
         *command,
@@ -48,8 +57,7 @@ async def _stream(command: list[str], variables: dict[str, str]) -> int:
     failed, end = False, b""
     try:
         while chunk := await running.stdout.read(1 << 16):
-            sys.stdout.buffer.write(chunk)
-            sys.stdout.buffer.flush()
+            write(chunk)
             failed = failed or FAILURE.search(end + chunk) is not None
             end = (end + chunk)[-LONGEST_FAILURE:]
         return await running.wait() or int(failed)
