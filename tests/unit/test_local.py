@@ -20,6 +20,8 @@ from hypothesis import strategies as st
 from flower_operator.api.limits import MAX_SUPERNODES
 from flower_operator.api.manifest import parse
 from flower_operator.cli.table import federation_table
+from flower_operator.flower import dialects
+from flower_operator.flower.dialects import Api, dialect_of
 from flower_operator.flower.releases import Release
 from flower_operator.local import starting
 from flower_operator.local.expansion import expand
@@ -84,6 +86,31 @@ def test_addresses_of_a_release_that_has_host_and_port() -> None:
     link = found["superlink/superlink"].command
     assert (value_of(link, "--host"), value_of(link, "--port")) == ("127.0.0.1", "28000")
     assert value_of(found["default-0/supernode"].command, "--superlink") == "127.0.0.1:28000"
+
+
+def test_flags_of_other_names_are_followed_where_the_dialect_has_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    newest = dialect_of(Release(1, 41))
+    api = Api("HTTP", 8000, ("--listen-on", "--listen-at"))
+    other = replace(newest, since=Release(1, 23), fleet=api, control=api, serverappio=api)
+    monkeypatch.setattr(dialects, "DIALECTS", (other,))
+    dialect_of.cache_clear()
+    try:
+        link = local(isolation="process", version="1.41.0")["superlink/superlink"].command
+    finally:
+        dialect_of.cache_clear()
+    assert (value_of(link, "--listen-on"), value_of(link, "--listen-at")) == ("127.0.0.1", "28000")
+
+
+def test_a_port_that_is_none_and_flags_that_a_release_has_not_are_left_to_flower() -> None:
+    mine = ["--host", "here", "--port", "80"]
+    found = local(superlink={"extraArgs": mine})
+    assert found["superlink/superlink"].command[-4:] == mine
+    mine = ["--of-mine", "redis.team.svc:6379"]
+    assert local(superlink={"extraArgs": mine})["superlink/superlink"].command[-2:] == mine
+    found = local(version="1.41.0", superlink={"extraArgs": ["--port", "http"]})
+    assert found["superlink/superlink"].command[-2:] == ["--port", "http"]
 
 
 def test_pools_keep_their_own_release() -> None:

@@ -96,6 +96,10 @@ class Dialect:
     """Whether the Kubernetes executor can mount volumes in the pods of tasks."""
 
     @property
+    def apis(self) -> tuple[Api, ...]:
+        return (self.fleet, self.control, self.serverappio, self.clientappio)
+
+    @property
     def runtime_follows_tls(self) -> bool:
         """Whether the ServerApp runtime API shares the port, and so the TLS, of the others."""
         return self.serverappio == self.control

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..flower.dialects import dialect_of
+from ..flower.dialects import Dialect, dialect_of
 from ..flower.releases import Release
 from ..render import Plan
 from ..render.relay import CONTAINER as RELAY
@@ -141,7 +141,8 @@ def _process(plan: Plan, machine: Machine, pod: _Pod, container: Object) -> Proc
         for variable in container.get("env", [])
     }
     arguments = [mounts.localize(expand(text, variables)) for text in container["args"]]
-    arguments = _local_addresses(plan, machine, pod, arguments)
+    dialect = dialect_of(pod.release_of[name])
+    arguments = _local_addresses(plan, machine, pod, dialect, arguments)
     return Process(
         pod=pod.name,
         container=name,
@@ -151,7 +152,7 @@ def _process(plan: Plan, machine: Machine, pod: _Pod, container: Object) -> Proc
         folders=sorted(set(mounts.folders.values()) - mounts.files.keys() - mounts.kept),
         mounted=mounts.versions,
         key=mounts.key,
-        health=_following(arguments, dialect_of(pod.release_of[name]).health),
+        health=_following(arguments, dialect.health),
     )
 
 
@@ -165,35 +166,39 @@ def _value(variable: Object, pod: _Pod) -> str:
     return str(variable.get("value", known.get(source, "")))
 
 
-def _local_addresses(plan: Plan, machine: Machine, pod: _Pod, arguments: list[str]) -> list[str]:
+def _local_addresses(
+    plan: Plan, machine: Machine, pod: _Pod, dialect: Dialect, arguments: list[str]
+) -> list[str]:
     result: list[str] = []
+    split = [api.flags for api in dialect.apis if len(api.flags) == 2]
+    hosts, ports = {flags[0] for flags in split}, {flags[1] for flags in split}
     for text in arguments:
         before = result[-1] if result else ""
-        if plan.external and before == dialect_of(pod.release_of["supernode"]).superlink:
+        if plan.external and before == dialect.superlink:
             pass
         elif match := ADDRESS.fullmatch(text):
             text = f"{LOOPBACK}:{machine.port_of(pod.name, int(match[1]))}"
         elif match := SERVICE.fullmatch(text):
             target = _target_port(plan, match[1], int(match[2]))
-            text = f"{LOOPBACK}:{machine.port_of('superlink', target)}"
-        elif before == "--host":
+            if target is not None:  # else a Service of the user's own
+                text = f"{LOOPBACK}:{machine.port_of('superlink', target)}"
+        elif before in hosts:
             text = LOOPBACK
-        elif before == "--port":
+        elif before in ports and text.isdecimal():
             text = str(machine.port_of(pod.name, int(text)))
         result.append(text)
     return result
 
 
-def _target_port(plan: Plan, service: str, port: int) -> int:
-    (target,) = (
+def _target_port(plan: Plan, service: str, port: int) -> int | None:
+    targets = (
         each["targetPort"]
         for found in plan.objects
         if found["kind"] == "Service" and found["metadata"]["name"] == service
         for each in found["spec"]["ports"]
         if each["port"] == port
     )
-    number: int = target
-    return number
+    return next(targets, None)
 
 
 @dataclass
