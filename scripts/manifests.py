@@ -11,12 +11,13 @@ from flower_operator.api.crd import custom_resource_definition
 from flower_operator.api.documents import read_documents
 from flower_operator.api.manifest import parse
 from flower_operator.api.types import Federation
+from flower_operator.cli.controller import controller
 from flower_operator.cli.output import crd_to_yaml, to_yaml
 from flower_operator.fleet.static import render_fleet
 from flower_operator.flower.dialects import DIALECTS
 from flower_operator.render import Facts, render
 from scripts.chart import GENERATED, chart_files
-from scripts.reference import reference
+from scripts.reference import reference, with_options
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
@@ -25,6 +26,7 @@ GOLDEN = ROOT / "tests/unit/golden"
 CRD = ROOT / "dist/crd.yaml"
 SECURE = "federation-secure.yaml"
 REFERENCE = ROOT / "docs/reference/federation.md"
+OPERATOR_REFERENCE = ROOT / "docs/reference/operator.md"
 
 
 def examples() -> dict[str, list[Federation]]:
@@ -44,6 +46,8 @@ def fleet_example() -> Federation:
 def generated() -> dict[Path, str]:
     """Every generated file and what it should hold."""
     files = {CRD: crd_to_yaml(custom_resource_definition()), REFERENCE: reference()}
+    page = OPERATOR_REFERENCE.read_text()
+    files[OPERATOR_REFERENCE] = with_options(page, controller)
     files |= chart_files()
     for name, federations in examples().items():
         files[GOLDEN / "examples" / name] = _objects(federations, Facts())

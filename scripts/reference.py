@@ -1,8 +1,11 @@
-"""docs/reference/federation.md, from the schema of the CRD."""
+"""The reference: a Federation's fields from the schema of the CRD, options from their parser."""
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
+
+import click
 
 from flower_operator.api.crd import federation_schema
 from flower_operator.api.rules import RULES
@@ -79,3 +82,25 @@ LIMITS = {"minimum": "from", "maximum": "to", "maxLength": "at most"}
 
 def default_of(field: Schema) -> str:
     return f"`{json.dumps(field['default']).strip(chr(34))}`" if "default" in field else ""
+
+
+OPTIONS = re.compile(
+    r"(<!-- options: generated, see scripts/reference.py -->\n).*?(<!-- end -->)", re.DOTALL
+)
+
+
+def with_options(page: str, command: click.Command) -> str:
+    """The page with a table of the command's options in the place that is marked for it."""
+    lines = ["| option | default | |\n", "|---|---|---|\n"]
+    lines += [_option(each) for each in command.params if isinstance(each, click.Option)]
+    result, places = OPTIONS.subn(lambda match: match[1] + "".join(lines) + match[2], page)
+    if places != 1:
+        raise ValueError(f"the page has {places} places for options instead of one")
+    return result
+
+
+def _option(option: click.Option) -> str:
+    choices = option.type.choices if isinstance(option.type, click.Choice) else ()
+    value = "" if option.is_flag else option.metavar or "\\|".join(choices)
+    default = f"`{option.default}`" if option.show_default else ""
+    return f"| `{f'{option.opts[0]} {value}'.strip()}` | {default} | {option.help} |\n"
