@@ -46,8 +46,11 @@ KEYED: Document = {**SECURE, "supernodeAuth": {"enabled": True}}
     [
         (document(superlink=external(image="x")), "image, superexecImage, executor, persistence"),
         (document(superlink=external(persistence={"size": 1})), "must not be set beside"),
-        (document(superlink=external("flower:70000")), "external.address: must match"),
-        (document(superlink=external("flower")), "external.address: must match"),
+        (
+            document(superlink=external("flower:70000")),
+            "external.address: must be a host and a port",
+        ),
+        (document(superlink=external("flower")), "external.address: must be a host and a port"),
         (
             document(superlink=external(ca=None), insecure=False),
             "spec.superlink.external.ca: spec.superlink.external.ca is required when "

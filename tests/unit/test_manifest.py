@@ -1,11 +1,15 @@
 """What a user is told about a broken manifest: the field, the fault, the remedy."""
 
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from flower_operator.api.crd import federation_schema
+from flower_operator.api.kubernetes import QUANTITY, SHARE
 from flower_operator.api.manifest import is_federation, parse
+from flower_operator.api.patterns import MEANINGS
 from flower_operator.api.problems import InvalidFederation
 from flower_operator.api.types import Rotation
 from tests.unit.federations import document
@@ -127,11 +131,128 @@ def test_anything_else_is_refused_not_crashed_on(manifest: Any) -> None:
     assert problems(manifest)
 
 
-def test_a_federation_of_another_group_is_none_of_ours() -> None:
-    assert is_federation({"apiVersion": "flwr.exalsius.ai/v2", "kind": "Federation"})
-    assert is_federation({"kind": "Federation"})
-    assert not is_federation({"apiVersion": "core.kubefed.io/v1", "kind": "Federation"})
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        (
+            "apiVersion",
+            "flwr.example/v1",
+            "apiVersion: must be 'flwr.exalsius.ai/v1', not 'flwr.example/v1'",
+        ),
+        (
+            "apiVersion",
+            "flwr.exalsius.ai/v2",
+            "apiVersion: must be 'flwr.exalsius.ai/v1', not 'flwr.exalsius.ai/v2'",
+        ),
+        ("apiVersion", None, "apiVersion: is required"),
+        ("kind", "federation", "kind: must be 'Federation', not 'federation'"),
+        ("kind", "Federations", "kind: must be 'Federation', not 'Federations'"),
+        ("kind", None, "kind: is required"),
+        ("metadata", None, "metadata.name: is required"),
+        ("metadata", {}, "metadata.name: is required"),
+    ],
+)
+def test_what_is_nearly_a_federation_says_what_it_lacks(field: str, value: Any, said: str) -> None:
+    manifest = document() | {field: value}
+    assert is_federation(manifest)
+    assert problems(manifest) == [said]
+
+
+def test_objects_of_other_kinds_are_no_federations() -> None:
     assert not is_federation({"apiVersion": "v1", "kind": "Service"})
+    assert not is_federation({"metadata": {"name": "x"}})
+    assert not is_federation("Federation")
+
+
+DIGEST = "sha256:" + "0123456789abcdef" * 4
+# As judged by the parser of the distribution project (v0.6.0), which the kubelet uses.
+IMAGES = (
+    "a",
+    "flwr/superlink:1.25.0",
+    "my-app/client:latest",
+    "localhost:5000/flwr/superlink:1.25.0",
+    "Registry.example.com:443/a/b/c",
+    "UPPER/path",
+    "[2001:db8::1]:5000/repo:tag",
+    "my_org/a__b.c---d/e",
+    "a.b/c",
+    f"flwr/superlink@{DIGEST}",
+    f"flwr/superlink:1.41.0-py3.13-ubuntu24.04@{DIGEST}",
+    "a/b:" + "_" + "x" * 127,
+    "a/b:TAG.with-all_of.it",
+    "a@sha512:" + "abcdef01" * 16,
+)
+NO_IMAGES = (
+    "flwr/superlink:1.41.0:foo bar",
+    "flwr/superlink:1.41.0:foo",
+    "flwr/superlink:1.41.0 ",
+    " a",
+    "a\n",
+    "a b",
+    "https://registry.example.com/a",
+    "flwr/SuperLink",
+    "Superlink",
+    "a//b",
+    "/a",
+    "a/",
+    "a:",
+    "a@",
+    "a@sha256:abc",
+    "a:-tag",
+    "a:" + "x" * 129,
+    "a_-b",
+    "a..b",
+    "-a",
+    "a:ä",
+    "ä",
+    "$(IMAGE)",
+    "a.b:c/d",
+)
+
+
+@pytest.mark.parametrize("image", IMAGES)
+def test_an_image_that_a_runtime_can_pull_is_valid(image: str) -> None:
+    parse(document(superlink={"image": image}, pool={"images": {"supernode": image}}))
+
+
+@pytest.mark.parametrize("image", NO_IMAGES)
+def test_an_image_that_no_runtime_can_pull_is_refused(image: str) -> None:
+    wrong = {
+        "spec.superlink.image": document(superlink={"image": image}),
+        "spec.supernodes.image": document(supernodes={"image": image}),
+        "spec.superlink.superexecImage": document(
+            isolation="process", superlink={"superexecImage": image}
+        ),
+        "spec.supernodes.pools[0].images.supernode": document(
+            pool={"images": {"supernode": image}}
+        ),
+        "spec.supernodes.pools[0].images.superexecClientApp": document(
+            isolation="process", pool={"images": {"superexecClientApp": image}}
+        ),
+    }
+    for path, manifest in wrong.items():
+        (said,) = problems(manifest)
+        assert said.startswith(
+            f"{path}: must be an image such as flwr/superlink:1.42.0, as in "
+            "[HOST[:PORT]/]PATH[:TAG][@DIGEST], not "
+        )
+
+
+def test_every_pattern_is_told_in_words() -> None:
+    def patterns(node: Any) -> Iterator[str]:
+        if isinstance(node, dict):
+            if isinstance(node.get("pattern"), str):
+                yield node["pattern"]
+            node = list(node.values())
+        if isinstance(node, list):
+            for child in node:
+                yield from patterns(child)
+
+    assert set(patterns(federation_schema())) - {QUANTITY, SHARE} == set(MEANINGS)
+    manifest = document(tls={"rotation": {"maxWait": "12 hours"}})
+    assert problems(manifest) == [
+        "spec.tls.rotation.maxWait: must be a duration such as 12h or 1h30m, not '12 hours'"
+    ]
 
 
 def test_how_long_a_restart_may_wait_is_a_time() -> None:

@@ -17,10 +17,11 @@ Schema = dict[str, Any]
 
 
 def is_federation(document: Any) -> bool:
-    """Whether a document says that it is one of our Federations, of whatever version."""
-    if not isinstance(document, dict) or document.get("kind") != KIND:
+    """Whether a document is meant as a Federation, by its kind or by its group."""
+    if not isinstance(document, dict):
         return False
-    return str(document.get("apiVersion", GROUP)).startswith(GROUP)
+    group = str(document.get("apiVersion")).partition("/")[0]
+    return str(document.get("kind")).casefold() == KIND.casefold() or group == GROUP
 
 
 def parse(document: Any) -> Federation:

@@ -7,6 +7,8 @@ from typing import Any
 
 from pydantic_core import ErrorDetails
 
+from .patterns import MEANINGS
+
 Path = tuple[str | int, ...]
 
 
@@ -48,8 +50,13 @@ def explain(error: ErrorDetails, siblings: Callable[[Path], Iterable[str]]) -> P
     """A validation error in plain words; `siblings` knows the fields beside a path."""
     path = error["loc"]
     words = _WORDS.get(error["type"])
+    if error["type"] == "missing" and path == ("metadata",):
+        path = ("metadata", "name")  # all that is asked of it
     if error["type"] == "extra_forbidden":
         message = _unknown_field(str(path[-1]), siblings(path))
+    elif error["type"] == "string_pattern_mismatch":
+        meaning = MEANINGS[error["ctx"]["pattern"]]
+        message = f"must be {meaning}, not {_describe(error['input'])}"
     elif words:
         message = words.format(given=_describe(error["input"]), **error.get("ctx", {}))
     else:
@@ -72,7 +79,6 @@ _WORDS = {
     "literal_error": "must be {expected}, not {given}",
     "string_too_short": "must not be empty",
     "string_too_long": "may have {max_length} characters at most",
-    "string_pattern_mismatch": "must match {pattern}",
     "too_short": "must not be empty",
     "too_long": "may have {max_length} entries at most",
     "greater_than_equal": "must be {ge} or more, not {given}",

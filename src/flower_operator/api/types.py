@@ -10,6 +10,7 @@ from pydantic.alias_generators import to_camel
 from .kubernetes import KubernetesType, in_order
 from .limits import MAX_CLAIMS, MAX_ITEMS, MAX_LINE, MAX_PEM, MAX_STRING, MAX_SUPERNODES
 from .lists import Keyed
+from .patterns import DNS_LABEL, DURATION, HOST, HOST_AND_PORT, IMAGE, IMAGE_OR_EMPTY
 
 GROUP = "flwr.exalsius.ai"
 VERSION = "v1"
@@ -27,15 +28,13 @@ Pem = Annotated[str, Field(min_length=1, max_length=MAX_PEM)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 Positive = Annotated[int, Field(ge=1, le=2**31 - 1)]
 Replicas = Annotated[int, Field(ge=1, le=MAX_SUPERNODES)]
-Duration = Annotated[str, Field(pattern="^([0-9]+(h|m|s))+$", max_length=32)]
+Duration = Annotated[str, Field(pattern=DURATION, max_length=32)]
 SECONDS = {"h": 3600, "m": 60, "s": 1}
 LONGEST_SECONDS = 10 * 365 * 24 * 3600
-Host = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([-.:A-Za-z0-9]*[A-Za-z0-9])?$", max_length=253)]
-HOST_AND_PORT = (
-    r"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9]([-.A-Za-z0-9]*[A-Za-z0-9])?):([1-9][0-9]{0,3}|[1-5][0-9]{4}|"
-    r"6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])$"
-)
+Host = Annotated[str, Field(pattern=HOST, max_length=253)]
 Address = Annotated[str, Field(pattern=HOST_AND_PORT, max_length=261)]
+Image = Annotated[str, Field(min_length=1, pattern=IMAGE, max_length=MAX_LINE)]
+ImageOrEmpty = Annotated[str, Field(pattern=IMAGE_OR_EMPTY, max_length=MAX_LINE)]
 Texts = Annotated[dict[str, String], Field(max_length=MAX_ITEMS), AfterValidator(in_order)]
 
 PodTemplate = Annotated[dict[str, Any], KubernetesType("PodTemplateSpec")]
@@ -156,14 +155,14 @@ class ExternalSuperLink(Part):
 
 
 class SuperLink(Part):
-    image: Text | None = Field(
+    image: Image | None = Field(
         default=None, description="Image of the SuperLink; required unless external is set."
     )
     external: ExternalSuperLink | None = Field(
         default=None,
         description="A SuperLink that runs elsewhere: the SuperNodes connect to it, none is made.",
     )
-    superexec_image: Line | None = Field(
+    superexec_image: ImageOrEmpty | None = Field(
         default=None,
         description="Image of the SuperExec that runs ServerApps; process isolation only.",
     )
@@ -217,10 +216,10 @@ class SuperLink(Part):
 
 
 class PoolImages(Part):
-    supernode: Line | None = Field(
+    supernode: ImageOrEmpty | None = Field(
         default=None, description="Image of this pool's SuperNodes; supernodes.image by default."
     )
-    superexec_client_app: Line | None = Field(
+    superexec_client_app: ImageOrEmpty | None = Field(
         default=None,
         description="Image of the SuperExec that runs ClientApps; process isolation only.",
     )
@@ -258,7 +257,7 @@ class Rollout(Part):
 
 
 class PoolPlacement(Part):
-    name: Annotated[str, Field(max_length=63, pattern="^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")] = Field(
+    name: Annotated[str, Field(max_length=63, pattern=DNS_LABEL)] = Field(
         description="Name of the Placement, in the namespace of the Federation.", min_length=1
     )
     rollout: Rollout = Field(
@@ -271,7 +270,7 @@ class PoolPlacement(Part):
 
 
 class Pool(Part):
-    name: Annotated[str, Field(max_length=63, pattern="^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")] = Field(
+    name: Annotated[str, Field(max_length=63, pattern=DNS_LABEL)] = Field(
         description="Name of the pool: unique, a DNS label.", min_length=1
     )
     replicas: Replicas | None = Field(
@@ -331,7 +330,7 @@ class Pool(Part):
 
 
 class SuperNodes(Part):
-    image: Text = Field(description="Image of the SuperNodes of every pool.")
+    image: Image = Field(description="Image of the SuperNodes of every pool.")
     env: EnvVars = Field(default=[], description="Environment of the SuperNodes of all pools.")
     pools: Annotated[list[Pool], Keyed("name")] = Field(
         max_length=16, description="Pools of SuperNodes, each a workload of its own."
