@@ -48,7 +48,7 @@ def test_a_fault_is_told_with_file_document_and_field(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert f"{path}, document 1: federation fed is valid" in result.stdout
     assert result.stderr.endswith(
-        f"error: {path}, document 2: spec.superlink.imag: is not a field; did you mean image?\n"
+        f"error: {path}:25: spec.superlink.imag: is not a field; did you mean image?\n"
     )
 
 
@@ -93,7 +93,7 @@ def test_nothing_is_printed_when_anything_is_wrong() -> None:
     text = yaml.safe_dump_all([document(), document(version="0.1")])
     result = run("render", "-", stdin=text)
     assert (result.exit_code, result.stdout) == (1, "")
-    assert "document 2: spec.version" in result.stderr
+    assert "standard input:32: spec.version" in result.stderr
 
 
 def kinds(result: Result) -> list[str]:
@@ -197,7 +197,11 @@ def test_without_placement_a_fleet_is_what_it_is_without() -> None:
         (lambda folder: folder / "absent.yaml", "No such file or directory"),
         (lambda folder: folder, "holds no file that ends in"),
         (lambda folder: write(folder, b"\xff\xfe"), "is not UTF-8 text"),
-        (lambda folder: write(folder, b"a: ["), "line 2, column 1"),
+        (lambda folder: write(folder, b"a: ["), "file.yaml:2:1: "),
+        (
+            lambda folder: write(folder, b"a" * (10 * 1024**2 + 1)),
+            "file.yaml: is larger than 10 MiB",
+        ),
         (lambda folder: write(folder, b""), "no Federation found"),
         (lambda folder: write(folder, b"kind: Service"), "no Federation found"),
     ],
@@ -208,6 +212,42 @@ def test_what_cannot_be_read_is_said(
     result = run("validate", str(prepare(tmp_path)))
     assert result.exit_code == 1
     assert said in result.stderr
+
+
+def test_a_file_that_cannot_be_read_hides_nothing_of_the_others(tmp_path: Path) -> None:
+    write(tmp_path, b"\x89PNG\r\n").rename(tmp_path / "a.yaml")
+    (tmp_path / "b.yaml").mkdir()
+    (tmp_path / "c.yaml").symlink_to(tmp_path / "absent")
+    write(tmp_path, yaml.safe_dump(document(mode="x")).encode()).rename(tmp_path / "d.yaml")
+    assert run("validate", str(tmp_path)).stderr.splitlines() == [
+        f"error: {tmp_path}/a.yaml: is not UTF-8 text: invalid start byte at byte 0",
+        f"error: {tmp_path}/b.yaml: Is a directory",
+        f"error: {tmp_path}/c.yaml: No such file or directory",
+        f"error: {tmp_path}/d.yaml:7: spec.mode: must be 'DaemonSet' or 'StatefulSet', not 'x'",
+    ]
+
+
+def test_standard_input_that_is_no_text_is_said() -> None:
+    result = CliRunner().invoke(main, ["validate", "-"], input=b"\xff")
+    assert result.stderr == (
+        "error: standard input: is not UTF-8 text: invalid start byte at byte 0\n"
+    )
+
+
+def test_a_fault_has_the_line_of_its_field() -> None:
+    manifest = document(pool={"nodeConfig": {"a.b": "x", "n": str(2**63)}})
+    items = {"apiVersion": "v1", "kind": "List", "items": [SERVICE, manifest]}
+    text = yaml.safe_dump(items, sort_keys=False)
+    (line,) = (at for at, line in enumerate(text.splitlines(), 1) if line.strip().startswith("n:"))
+    path = "spec.supernodes.pools[0].nodeConfig.n"
+    for command in ("validate", "up"):
+        assert run(command, "-", stdin=text).stderr.splitlines()[-1] == (
+            f"error: standard input:{line}: {path}: the value is an integer that does not fit in "
+            "64 bits"
+        )
+    del manifest["spec"]["superlink"]["image"]
+    said = run("validate", "-", stdin=yaml.safe_dump(manifest, sort_keys=False)).stderr
+    assert said.startswith("error: standard input:8: spec.superlink.image: ")
 
 
 def write(folder: Path, content: bytes) -> Path:

@@ -7,7 +7,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from flower_operator.api.documents import UnreadableYaml, read_documents
+from flower_operator.api.documents import UnreadableYaml, locate_documents, read_documents
 from flower_operator.api.manifest import parse
 from flower_operator.api.problems import InvalidFederation
 from flower_operator.render import Facts, render
@@ -33,12 +33,19 @@ def test_merge_keys_work() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("a: 1\na: 2", "line 2, column 1: the key 'a' is there twice"),
-        ("a: [1", "line 2, column 1: did not find expected ',' or ']'"),
+        ("a: 1\na: 2", "2:1: the key 'a' is there twice"),
+        ("a: [1", "2:1: did not find expected ',' or ']'"),
         ("? [a]\n: b", "a key must be a string"),
         ("a: !!python/object:os.system x", "could not determine a constructor"),
         ("a: !!binary aGk=", "holds a value of a type JSON has not: bytes"),
-        ("a: &a [*a]", "is too large or too deep"),
+        ("a: &a [*a]", "1:8: the alias *a is inside of what it stands for"),
+        ("a: &a {<<: *a}", "1:12: the alias *a is inside of what it stands for"),
+        ("a: *b", "1:4: found undefined alias"),
+        ("- " * 101, "1:201: is more than 100 levels deep"),
+        ("- " * 300_000, "is more than 100 levels deep"),
+        ("[" * 300_000, "is more than 100 levels deep"),
+        ("- a\n" * 400_000, "is too large: a document may have 400000 keys and values"),
+        ("- " + "a" * 10 * 1024**2, "is larger than 10 MiB"),
     ],
 )
 def test_what_cannot_be_read_is_said_with_its_place(text: str, said: str) -> None:
@@ -47,10 +54,35 @@ def test_what_cannot_be_read_is_said_with_its_place(text: str, said: str) -> Non
     assert said in str(caught.value)
 
 
-def test_aliases_cannot_blow_a_document_up() -> None:
-    lines = ["a0: &a0 [x, x]"] + [f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]" for n in range(1, 40)]
-    with pytest.raises(UnreadableYaml):
+@pytest.mark.parametrize(
+    ("first", "later"),
+    [
+        ("[x, x]", "[{0}, {0}]"),
+        ("{k: x}", "{{<<: [{0}, {0}], k{1}: x}}"),
+        (f'"{"x" * 1000}"', "[{0}, {0}]"),
+    ],
+)
+def test_aliases_cannot_blow_a_document_up(first: str, later: str) -> None:
+    lines = [f"a0: &a0 {first}"]
+    lines += [f"a{n}: &a{n} {later.format(f'*a{n - 1}', n)}" for n in range(1, 40)]
+    with pytest.raises(UnreadableYaml, match=r"is too large: .* with its aliases written out"):
         read_documents("\n".join(lines))
+
+
+def test_a_key_of_ones_own_wins_over_a_merged_one() -> None:
+    """As kubectl has it; of several merged ones, the first wins."""
+    merged = "a: &a {x: 1}\nb: &b {x: 2, y: 3}\nc: {<<: [*a, *b], z: 4}\nd: {<<: *b, x: 5}"
+    (value,) = read_documents(merged)
+    assert (value["c"], value["d"]) == ({"x": 1, "y": 3, "z": 4}, {"x": 5, "y": 3})
+
+
+def test_fields_know_their_lines() -> None:
+    text = "a: 1\n---\n# text\nb:\n  c.d: [x,\n    {e: y}]\n  f: &f {g: z}\nh: *f\n"
+    first, second = locate_documents(text)
+    assert (first.line_of(""), first.line_of("a")) == (1, 1)
+    lines = {"": 4, "b": 4, "b['c.d'][0]": 5, "b['c.d'][1].e": 6, "b['c.d'][1].no.such": 6}
+    lines |= {"b.f.g": 7, "h": 8, "h.g": 7, "h.missing": 8, "missing": 4, "b[3]": 4}
+    assert {path: second.line_of(path) for path in lines} == lines
 
 
 scalars = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=20))

@@ -12,7 +12,7 @@ from ..render import Facts, Plan
 
 
 def renderer(
-    federations: Sequence[tuple[str, Federation]], ca: TextIO | None
+    federations: Sequence[object], ca: TextIO | None
 ) -> Callable[[Federation, Facts], Plan]:
     if ca and len(federations) > 1:
         raise click.UsageError("--ca is of one Federation, and there are several")

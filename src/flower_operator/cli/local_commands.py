@@ -50,7 +50,8 @@ def up(
     timeout: float,
 ) -> None:
     """Run Federations on this machine, as real flwr processes."""
-    from ..local.federations import wait_until_ready
+    from ..api.problems import InvalidFederation
+    from ..local.federations import LocalError, wait_until_ready
     from ..local.starting import Options, start
     from .live import LiveTable
     from .machine import table
@@ -62,8 +63,11 @@ def up(
         started: list[Started] = []
         live = LiveTable(lambda: [line for one in started for line in table(one.record)])
         try:
-            for _, federation in manifests.federations:
-                one = start(federation, options, attached=not detach, tell=note)
+            for source, federation in manifests.federations:
+                try:
+                    one = start(federation, options, attached=not detach, tell=note)
+                except InvalidFederation as error:
+                    raise LocalError("\n".join(source.explain(error.problems))) from None
                 for notice in one.notices:
                     note(notice)
                 started.append(one)

@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from signal import SIGHUP
 
-from ..api.problems import InvalidFederation
 from ..api.types import Federation
 from ..flower.compatibility import database_mismatch
 from ..flower.releases import Release, parse_release
@@ -58,14 +57,13 @@ class Options:
 def start(
     federation: Federation, options: Options, *, attached: bool, tell: Callable[[str], None]
 ) -> Started:
-    """Start a Federation, or change it to this if it runs; `tell` hears what takes long."""
+    """Start a Federation, or change it to this if it runs; `tell` hears what takes long.
+
+    Raises InvalidFederation."""
     federation = _with_release(federation, options)
     if problems := list(pod_problems(federation)):
-        raise LocalError("\n".join(map(str, problems)))
-    try:
-        plan = render(_for_this_machine(federation), Facts())
-    except InvalidFederation as error:
-        raise LocalError("\n".join(map(str, error.problems))) from None
+        raise InvalidFederation(problems)
+    plan = render(_for_this_machine(federation), Facts())
     own = record(federation.name)
     database = _database(federation, own)
     _refuse_database(database, plan.releases.superlink)
