@@ -205,9 +205,13 @@ def arguments(workload: Document) -> list[str]:
 
 
 def test_one_supernode_a_cluster_has_its_partition_in_its_arguments() -> None:
-    objects = hub_objects(document(pool={**PLACED, "replicas": 1, "nodeConfig": NODE_CONFIG}))
+    config = NODE_CONFIG | {"text": "{{cluster}}"}
+    objects = hub_objects(document(pool={**PLACED, "replicas": 1, "nodeConfig": config}))
     found = arguments(manifests(objects)["StatefulSet"])
-    assert 'num-partitions=4 partition-id={{PARTITION_ID}} site="{{CLUSTER_NAME}}/edge"' in found
+    assert (
+        'num-partitions=4 partition-id={{PARTITION_ID}} site="{{CLUSTER_NAME}}/edge" '
+        'text="{cluster}"' in found
+    )
     assert "{{SUPERLINK_ADDRESS}}:{{SUPERLINK_PORT}}" in found
     container = manifests(objects)["StatefulSet"]["spec"]["template"]["spec"]["containers"][0]
     assert container["image"] == "{{IMAGE}}"
@@ -369,6 +373,9 @@ def test_pools_of_the_hub_take_the_numbers_that_they_are_given() -> None:
     [
         ({"nodeConfig": {"a": "{cluster}"}}, "{cluster} is to be had only in pools with placement"),
         ({**PLACED, "env": [{"name": "A", "value": "{{B}}"}]}, "no text of it may hold '{{'"),
+        ({**PLACED, "nodeConfig": {"a": "{{{cluster}}}"}}, "no text of it may hold '{{'"),
+        ({**PLACED, "nodeConfig": {"a": "{{{{B}}}}"}}, "no text of it may hold '{{'"),
+        ({**PLACED, "nodeConfig": {"a": "{{.B}}"}}, "no text of it may hold '{{'"),
         ({**PLACED, "replicas": 2, "nodeConfig": {"a": "{partition}{node}"}}, "cannot stand"),
     ],
 )

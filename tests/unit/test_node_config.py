@@ -43,7 +43,7 @@ def test_a_value_keeps_its_type_and_its_characters(value: str, written: str) -> 
     assert text(key=value) == f"key={written}"
 
 
-@given(st.text(st.characters(exclude_categories=["Cs"])))
+@given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="{")))
 def test_any_text_comes_back_as_it_was(value: str) -> None:
     (pair,) = node_config.items({"key": f"x{value}"}, {}, {})
     assert tomllib.loads(pair)["key"] == f"x{value}"
@@ -146,8 +146,68 @@ def test_a_daemonset_has_no_numbering(name: str) -> None:
     )
 
 
-def test_a_misspelt_placeholder_stays_and_is_noticed() -> None:
-    rendered = plan(pool={"nodeConfig": {"a": "x{indx}"}})
-    supernode = container(pod(rendered, "StatefulSet", "fed-supernode-default"), "supernode")
-    assert value_of(supernode["args"], "--node-config") == 'a="x{indx}"'
-    assert "{indx} is no placeholder" in rendered.notices[0]
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("x{indx}", "{indx} is not a placeholder; did you mean {index}? "),
+        ("{partion}", "{partion} is not a placeholder; did you mean {partition}? "),
+        ("{Pool}", "{Pool} is not a placeholder; did you mean {pool}? "),
+        ("{node-name}", "{node-name} is not a placeholder; "),
+        ("{my_key}", "{my_key} is not a placeholder; there are {index}, {node}, "),
+        ('{"a":{x}}', "{x} is not a placeholder; there are {index}, {node}, "),
+        ("{{{x}}}", "{x} is not a placeholder; there are {index}, {node}, "),
+    ],
+)
+def test_a_name_in_braces_that_is_no_placeholder_is_refused(value: str, said: str) -> None:
+    (problem,) = render_problems(pool={"nodeConfig": {"a": value}})
+    assert problem.startswith(f"spec.supernodes.pools[0].nodeConfig.a: {said}")
+    name = said.split()[0]
+    assert problem.endswith(f"rite {{{name}}} for the text {name}")
+
+
+@pytest.mark.parametrize(
+    ("value", "meant"),
+    [
+        ("{{pool}}", "{pool}"),
+        ("{{anything}}", "{anything}"),
+        ("{{{pool}}}", "{default}"),
+        ("{{{{pool}}}}", "{{pool}}"),
+        ("{{{{{pool}}}}}", "{{default}}"),
+        ("a{{b}}{pool}{{c}}d", "a{b}default{c}d"),
+        # What is no name in braces stays as it is.
+        ('{"a": 1}', '{"a": 1}'),
+        ('{"a":{"b":{}}}', '{"a":{"b":{}}}'),
+        ('{"a":{"b":"{pool}"}}', '{"a":{"b":"default"}}'),
+        ('{"a":{"b":{pool}}}', '{"a":{"b":default}}'),
+        ("{{pool}", "{default"),
+        ("{pool}}", "default}"),
+        ("{{}}", "{{}}"),
+        ("{{.Name}}", "{{.Name}}"),
+        ("{{ name }}", "{{ name }}"),
+        ("{", "{"),
+        ("}", "}"),
+        ("a{3}b{1,2}", "a{3}b{1,2}"),
+        ("{é}", "{é}"),
+        ("{ pool }", "{ pool }"),
+    ],
+)
+def test_doubled_braces_around_a_name_are_text(value: str, meant: str) -> None:
+    config = {"a": value, "i": "{index}"}
+    written = expand(value_of(arguments(config), "--node-config"), {"FLOWER_INDEX": "1"})
+    assert tomllib.loads(written.replace(" i=", "\ni=")) == {"a": meant, "i": 1}
+
+
+def test_doubled_braces_work_in_files_and_on_this_machine() -> None:
+    config = {"a": "{{partition}} {partition}", "partition-id": "{partition}"}
+    pools = [{"name": name, "nodeConfig": config} for name in ("a", "b")]
+    files = find(plan(pools=pools), "ConfigMap", "fed-supernode-b")["data"]
+    assert tomllib.loads(files["1.toml"]) == {"a": "{partition} 3", "partition-id": 3}
+    values = ["{cluster}", "{{cluster}}", "{{{cluster}}}", "{{cluster}", '{"a":{cluster}}']
+    filled = [node_config.fill_in(value, "cluster", "local") for value in values]
+    assert filled == ["local", "{{cluster}}", "{{local}}", "{local", '{"a":local}']
+
+
+def test_many_braces_take_no_time() -> None:
+    assert not node_config.placeholders("{" * 1_000_000)
+    assert not node_config.placeholders("{a" * 500_000)
+    assert not node_config.placeholders("{" + "a" * 1_000_000)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 KEY = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*", re.ASCII)
 INTEGER = re.compile(r"[+-]?(0|[1-9][0-9]*)", re.ASCII)
 FLOAT = re.compile(r"[+-]?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII)
-PLACEHOLDER = re.compile(r"\{([a-z]+)\}")
+NAME_IN_BRACES = re.compile(r"(?<!\{)(\{++)([A-Za-z_][A-Za-z0-9_-]*+)(\}++)", re.ASCII)
 
 
 LONGEST_KEY = 256
@@ -41,8 +41,41 @@ def unfit_values(config: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def placeholders(value: str) -> set[str]:
-    """The names of everything in `value` that looks like a placeholder."""
-    return set(PLACEHOLDER.findall(value))
+    """The names of everything in `value` that looks like a placeholder: `{name}`.
+
+    `{{name}}` is the text `{name}`. All other braces stay as they are, as those of JSON do.
+    """
+    return {piece for piece, is_placeholder in _split(value) if is_placeholder}
+
+
+def fill_in(value: str, name: str, text: str) -> str:
+    """The value with a text in the place of this placeholder; all else can still be split."""
+
+    def replacement(match: re.Match[str]) -> str:
+        opening, found, closing = match.groups()
+        if found != name or min(len(opening), len(closing)) % 2 == 0:
+            return match[0]
+        return opening[1:] + text + closing[1:]
+
+    return NAME_IN_BRACES.sub(replacement, value)
+
+
+def unescaped(value: str) -> str:
+    """The value with its placeholders as they are, and `{{name}}` as `{name}`."""
+    return "".join(f"{{{piece}}}" if is_name else piece for piece, is_name in _split(value))
+
+
+def _split(value: str) -> Iterator[tuple[str, bool]]:
+    """The pieces of a value: its text, and the name of each placeholder, which is True."""
+    end = 0
+    for match in NAME_IN_BRACES.finditer(value):
+        opening, name, closing = match.groups()
+        pairs = min(len(opening), len(closing))
+        yield value[end : match.start()] + "{" * (len(opening) - pairs + pairs // 2), False
+        yield name, pairs % 2 == 1
+        yield "}" * (len(closing) - pairs + pairs // 2), False
+        end = match.end()
+    yield value[end:], False
 
 
 def items(
@@ -72,22 +105,23 @@ def _value(
     integers: set[str],
     literal: Callable[[str], str],
 ) -> str:
-    value = PLACEHOLDER.sub(lambda match: fixed.get(match[1], match[0]), value)
-    pieces = PLACEHOLDER.split(value)  # text, placeholder, text, …, text
-    names = pieces[1::2]
-    if len(names) == 1 and names[0] in integers and value == f"{{{names[0]}}}":
-        return late[names[0]]
-    if value in ("true", "false") or FLOAT.fullmatch(value):
-        return value
-    quoted = ""
-    for position, piece in enumerate(pieces):
-        if position % 2 == 0:
-            quoted += literal(_escape(piece))
-        elif piece in late:
-            quoted += late[piece]
-        else:
-            quoted += f"{{{piece}}}"
-    return f'"{quoted}"'
+    pieces = [
+        (fixed[piece], False) if is_name and piece in fixed else (piece, is_name)
+        for piece, is_name in _split(value)
+        if piece
+    ]
+    match pieces:
+        case [(name, True)] if name in integers:
+            return late[name]
+    text = "".join(piece for piece, _ in pieces)
+    late_names = {piece for piece, is_name in pieces if is_name}
+    if not late_names and (text in ("true", "false") or FLOAT.fullmatch(text)):
+        return text
+    quoted = (
+        late.get(piece, f"{{{piece}}}") if is_name else literal(_escape(piece))
+        for piece, is_name in pieces
+    )
+    return f'"{"".join(quoted)}"'
 
 
 def _escape(text: str) -> str:

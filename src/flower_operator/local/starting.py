@@ -10,8 +10,10 @@ from functools import partial
 from pathlib import Path
 from signal import SIGHUP
 
+from ..api.problems import InvalidFederation
 from ..api.types import Federation
 from ..flower.compatibility import database_mismatch
+from ..flower.node_config import fill_in
 from ..flower.releases import Release, parse_release
 from ..render import Facts, Plan, render
 from ..render.persistence import VOLUME
@@ -231,7 +233,7 @@ def _for_this_machine(federation: Federation) -> Federation:
 
 
 def _with_cluster(node_config: dict[str, str]) -> dict[str, str]:
-    return {key: value.replace("{cluster}", CLUSTER) for key, value in node_config.items()}
+    return {key: fill_in(value, "cluster", CLUSTER) for key, value in node_config.items()}
 
 
 def _cluster_notices(federation: Federation) -> list[str]:

@@ -1,6 +1,8 @@
 """A pool's node config as `--node-config` and what stands behind it in the pod."""
 
+import difflib
 import hashlib
+from collections.abc import Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -174,9 +176,10 @@ def node_config_problems(federation: Federation, position: int) -> list[Problem]
         Problem(join((*path, key)), f"the value {reason}")
         for key, reason in toml.unfit_values(pool.node_config)
     ]
+    unavailable = _unavailable(federation, pool)
     for key, value in pool.node_config.items():
-        for name, reason in _misplaced(federation, pool):
-            if name in toml.placeholders(value):
+        for name in sorted(toml.placeholders(value)):
+            if reason := unavailable.get(name) or _unknown(name, KNOWN - unavailable.keys()):
                 problems.append(Problem(join((*path, key)), f"{{{name}}} {reason}"))
     if (
         federation.spec.mode == "StatefulSet"
@@ -204,15 +207,25 @@ def files_bytes(federation: Federation, position: int) -> int:
     return max(longest, source) * replicas
 
 
-def _misplaced(federation: Federation, pool: Pool) -> list[tuple[str, str]]:
+def _unavailable(federation: Federation, pool: Pool) -> dict[str, str]:
     """Placeholders that this pool has no value for, and why."""
-    found = []
+    found = {}
     if federation.spec.mode == "DaemonSet":
         reason = "is not to be had in DaemonSet mode; use {node} or {pool}"
-        found += [(name, reason) for name in sorted(STATEFUL_ONLY)]
+        found = dict.fromkeys(STATEFUL_ONLY, reason)
     if pool.placement is None:
-        found.append(("cluster", "is to be had only in pools with placement"))
+        found["cluster"] = "is to be had only in pools with placement"
     return found
+
+
+def _unknown(name: str, known: Set[str]) -> str | None:
+    if name in known:
+        return None
+    remedy = f"rite {{{{{name}}}}} for the text {{{name}}}"
+    if near := difflib.get_close_matches(name.lower(), sorted(known), n=1):
+        return f"is not a placeholder; did you mean {{{near[0]}}}? W{remedy}"
+    names = ", ".join(f"{{{each}}}" for each in sorted(known))
+    return f"is not a placeholder; there are {names}; w{remedy}"
 
 
 def _may_need_files(federation: Federation, position: int) -> bool:
@@ -224,18 +237,6 @@ def _may_need_files(federation: Federation, position: int) -> bool:
         return (pools[position].replicas or 0) > 1
     placed = any(pool.placement for pool in pools)
     return placed or _offset(federation, position) > 0
-
-
-def node_config_notices(federation: Federation, position: int) -> list[str]:
-    """What looks like a placeholder and is none."""
-    pool = federation.spec.supernodes.pools[position]
-    path = ("spec", "supernodes", "pools", position, "nodeConfig")
-    return [
-        f"{join((*path, key))}: {{{name}}} is no placeholder and stays as it is; there are "
-        + ", ".join(f"{{{known}}}" for known in sorted(KNOWN))
-        for key, value in pool.node_config.items()
-        for name in sorted(toml.placeholders(value) - KNOWN)
-    ]
 
 
 def _placeholders(pool: Pool) -> set[str]:

@@ -4,20 +4,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..api.problems import InvalidFederation, Problem
-from ..api.types import Federation
+from ..api.types import Federation, Pool
 from ..flower.dialects import Dialect
+from ..flower.node_config import unescaped
 from ..trust.names import normal_name
 from .executor import Tasks, task_notices, task_problems
 from .external import external_notices, external_objects, external_problems
 from .facts import Facts
 from .limits import limit_problems
 from .network import network_notices, network_policies, network_problems
-from .node_config import (
-    MAX_FILES_BYTES,
-    files_bytes,
-    node_config_notices,
-    node_config_problems,
-)
+from .node_config import MAX_FILES_BYTES, files_bytes, node_config_problems
 from .persistence import claims, persistence_problems
 from .pods import template_problems
 from .releases import Releases, find_releases
@@ -185,9 +181,15 @@ def _placement_problems(federation: Federation) -> list[Problem]:
         )
         for at, pool in enumerate(federation.spec.supernodes.pools)
         if pool.placement
-        for text in sorted(_texts([pool.model_dump(), *shared]))
+        for text in sorted(_texts([_with_unescaped(pool), *shared]))
         if "{{" in text
     ]
+
+
+def _with_unescaped(pool: Pool) -> Object:
+    """In its node config `{{name}}` is an escape, of which one brace is left."""
+    config = {key: unescaped(value) for key, value in pool.node_config.items()}
+    return pool.model_dump() | {"node_config": config}
 
 
 def _texts(value: Any) -> set[str]:
@@ -219,7 +221,6 @@ def _pool_template_problems(federation: Federation, at: int, template: Object) -
 def _notices(federation: Federation) -> list[str]:
     notices = []
     for at, pool in enumerate(federation.spec.supernodes.pools):
-        notices += node_config_notices(federation, at)
         if federation.spec.mode == "DaemonSet" and pool.volume_claim_templates:
             path = f"spec.supernodes.pools[{at}].volumeClaimTemplates"
             notices.append(f"{path}: a DaemonSet has no claims of its own, they are left out")
