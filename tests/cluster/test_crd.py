@@ -18,6 +18,7 @@ from tests.cluster.conftest import serves_federations
 from tests.harness.control_plane import ControlPlane
 from tests.harness.waiting import wait_for
 from tests.unit.federations import document
+from tests.unit.test_manifest import IMAGES, NO_IMAGES
 
 STRICT = "fieldValidation=Strict&dryRun=All"
 FEDERATIONS = "/apis/flwr.exalsius.ai/v1/namespaces/default/federations"
@@ -346,6 +347,18 @@ def test_every_broken_rule_is_told_at_once(control_plane: ControlPlane) -> None:
         "spec.supernodes.pools[*].gpu.vendor is required when gpu.mountAll=true",
     }
     assert {rule.message for rule in RULES if rule.message in told} == expected
+
+
+def test_the_server_takes_the_images_that_a_runtime_can_pull(control_plane: ControlPlane) -> None:
+    for image in IMAGES:
+        manifest = document(superlink={"image": image}, pool={"images": {"supernode": image}})
+        status, answer = control_plane.request("POST", f"{FEDERATIONS}?{STRICT}", manifest)
+        assert status == 201, answer
+    for image in NO_IMAGES:
+        manifest = document(superlink={"image": image}, pool={"images": {"supernode": image}})
+        message = refusal(control_plane, manifest)
+        assert "spec.superlink.image" in message
+        assert "spec.supernodes.pools[0].images.supernode" in message
 
 
 def test_the_server_keeps_no_book_of_the_fields_of_a_status(control_plane: ControlPlane) -> None:

@@ -99,15 +99,18 @@ SOUND = yaml.safe_dump(document())
 def outcome(text: str) -> str:
     """Objects or problems: anything else is an error of ours."""
     try:
-        for each in read_documents(text):
-            render(parse(each), Facts())
+        documents = locate_documents(text)
     except UnreadableYaml as error:
         assert str(error)
         return "unreadable"
-    except InvalidFederation as error:
-        assert error.problems
-        assert all(problem.message for problem in error.problems)
-        return "invalid"
+    for each in documents:
+        try:
+            render(parse(each.value), Facts())
+        except InvalidFederation as error:
+            assert error.problems
+            assert all(problem.message for problem in error.problems)
+            assert all(each.line_of(problem.path) > 0 for problem in error.problems)
+            return "invalid"
     return "rendered"
 
 
