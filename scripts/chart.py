@@ -19,6 +19,7 @@ from flower_operator.operator.permissions import (
     TASK_EXECUTOR_BINDING,
     Rule,
 )
+from scripts import admission
 
 CHART = Path(__file__).parents[1] / "dist/chart"
 GENERATED = CHART / "generated"
@@ -40,6 +41,7 @@ def chart_files() -> dict[Path, str]:
         # The rest of it is up to the values: labels, and whether it stays at an uninstall.
         GENERATED / "crd.yaml": crd_to_yaml({"spec": crd["spec"]}),
     }
+    files[GENERATED / "admission-policy.yaml"] = to_yaml([{"spec": admission.policy()}])
     for name, rules in ROLES.items():
         files[GENERATED / f"{name}.yaml"] = to_yaml([{"rules": [policy(rule) for rule in rules]}])
     return files

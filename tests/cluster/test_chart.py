@@ -22,6 +22,7 @@ from flower_operator.operator.permissions import (
     TASK_EXECUTOR_BINDING,
     Rule,
 )
+from scripts.admission import NAME as POLICY
 from scripts.chart import CHART, policy
 from scripts.manifests import CRD, EXAMPLES, ROOT
 from tests.cluster.conftest import serves_federations
@@ -416,7 +417,7 @@ def test_the_operator_may_do_what_is_listed_and_no_more(plane: ControlPlane) -> 
 
 
 @pytest.mark.extended
-@pytest.mark.parametrize("scope", ["", "{north}"])
+@pytest.mark.parametrize("scope", ["{}", "{north}"])
 def test_the_operator_may_bind_one_role_where_tasks_are_pods(
     plane: ControlPlane, scope: str
 ) -> None:
@@ -672,3 +673,36 @@ def test_the_commands_of_the_documentation_work(plane: ControlPlane, checkout: P
     wait_until_ready(plane)
     assert container(plane)["image"] == f"registry.example.com/flower-operator:{__version__}"
     delete_installed(plane, checkout)
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize(
+    ("settings", "version", "policies"),
+    [
+        ([], "1.30.0", 1),
+        ([], "1.33.1-gke.100", 1),
+        ([], "1.29.9", 0),
+        (["admissionPolicy.enable=true"], "1.29.9", 1),
+        (["admissionPolicy.enable=false"], "1.33.0", 0),
+    ],
+)
+def test_the_policy_is_there_where_kubernetes_has_such_policies(
+    plane: ControlPlane, settings: list[str], version: str, policies: int
+) -> None:
+    text = helm(plane, *chart("template", *settings), "--kube-version", version)
+    kinds = [each["kind"] for each in yaml.safe_load_all(text) if each]
+    assert kinds.count("ValidatingAdmissionPolicy") == policies
+    assert kinds.count("ValidatingAdmissionPolicyBinding") == policies
+
+
+@pytest.mark.extended
+def test_the_api_server_finds_no_fault_with_the_policy(plane: ControlPlane) -> None:
+    path = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/" + POLICY
+
+    def checked() -> bool:
+        status = plane.request("GET", path)[1].get("status", {})
+        return "typeChecking" in status
+
+    with installed(plane):
+        wait_for(checked, "the policy is not checked", timeout=30)
+        assert plane.request("GET", path)[1]["status"]["typeChecking"] == {}

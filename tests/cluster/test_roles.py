@@ -94,6 +94,22 @@ def test_a_federation_operator_runs_federations(lab: Namespace, operator_person:
         assert status == 200, answer
 
 
+def test_a_federation_operator_gives_federations_secrets_and_claims(
+    lab: Namespace, operator_person: Employee
+) -> None:
+    volumes = [
+        {"name": "key", "secret": {"secretName": "key"}},
+        {"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
+    ]
+    for name, source, allowed in (
+        ("mounting", volumes, True),
+        ("reaching", [{"name": "host", "hostPath": {"path": "/"}}], False),
+    ):
+        document = manifest(name, pools=[{"name": "default", "replicas": 1, "volumes": source}])
+        path = f"{operator_person.federations}?dryRun=All"
+        assert operator_person.may("POST", path, document) == allowed
+
+
 def test_a_federation_operator_looks_after_pods_and_secrets(
     lab: Namespace, pod: str, operator_person: Employee
 ) -> None:

@@ -36,6 +36,15 @@ rules:
   {{- toYaml $rules | nindent 2 }}
 {{- end }}
 
+{{- /* Not empty if the API server is to ask whether an author may reach what a Federation does. */ -}}
+{{- define "flower-operator.admission-policy" -}}
+{{- if eq (toString .Values.admissionPolicy.enable) "auto" -}}
+{{- if semverCompare ">=1.30.0-0" .Capabilities.KubeVersion.Version }}true{{ end -}}
+{{- else if .Values.admissionPolicy.enable -}}
+true
+{{- end -}}
+{{- end }}
+
 {{- /* Whom every binding of the operator's own roles is for. */ -}}
 {{- define "flower-operator.subjects" -}}
 subjects:
