@@ -417,11 +417,11 @@ def test_the_operator_may_do_what_is_listed_and_no_more(plane: ControlPlane) -> 
 
 
 @pytest.mark.extended
-@pytest.mark.parametrize("scope", ["{}", "{north}"])
+@pytest.mark.parametrize("scope", [[], ["manager.namespaces={north}"]])
 def test_the_operator_may_bind_one_role_where_tasks_are_pods(
-    plane: ControlPlane, scope: str
+    plane: ControlPlane, scope: list[str]
 ) -> None:
-    with installed(plane, "taskExecutor.enable=true", f"manager.namespaces={scope}"):
+    with installed(plane, "taskExecutor.enable=true", *scope):
         wait_for(lambda: own_rights(plane, "north"), "the binding has no effect", timeout=10)
         assert own_rights(plane, "north") == listed(MANAGER, METRICS, TASK_EXECUTOR_BINDING)
         assert exists(plane, TASK_EXECUTOR)
@@ -693,6 +693,27 @@ def test_the_policy_is_there_where_kubernetes_has_such_policies(
     kinds = [each["kind"] for each in yaml.safe_load_all(text) if each]
     assert kinds.count("ValidatingAdmissionPolicy") == policies
     assert kinds.count("ValidatingAdmissionPolicyBinding") == policies
+
+
+@pytest.mark.extended
+def test_limits_reach_the_operator(plane: ControlPlane) -> None:
+    settings = (
+        "limits.podSecurity=restricted",
+        "limits.issuers={Issuer/*,ClusterIssuer/internal}",
+        "limits.dnsSuffixes={fl.example.org}",
+        "limits.annotationPrefixes={metallb.io/,none/}",
+    )
+    text = helm(plane, *chart("template", *settings))
+    (deployment,) = (each for each in yaml.safe_load_all(text) if each["kind"] == "Deployment")
+    assert deployment["spec"]["template"]["spec"]["containers"][0]["args"] == [
+        "controller",
+        "--pod-security=restricted",
+        "--issuers=Issuer/*,ClusterIssuer/internal",
+        "--dns-suffixes=fl.example.org",
+        "--annotation-prefixes=metallb.io/,none/",
+    ]
+    for wrong in ("limits.podSecurity=baseline", "limits.issuers={internal}", "limits.other=1"):
+        assert "limits" in refusal(plane, *chart("template", wrong))
 
 
 @pytest.mark.extended

@@ -54,6 +54,30 @@ def test_it_starts_no_pods_for_tasks_unless_it_may(plane: ControlPlane, rights: 
         assert not [line for line in operator.log() if "forbidden" in line["message"]]
 
 
+def test_it_refuses_what_its_flags_do_not_allow(plane: ControlPlane, rights: Path) -> None:
+    room = Namespace(plane, "north")
+    issuer = {"name": "production", "kind": "ClusterIssuer"}
+    tls = {"issuerRef": issuer, "subjectAltNames": ["bank.example"]}
+    asking = manifest("asking", insecure=False, tls=tls)
+    annotations = {"external-dns.alpha.kubernetes.io/hostname": "bank.example"}
+    asking["spec"]["superlink"]["service"] = {"annotations": annotations}
+    pool = {"name": "default", "replicas": 1, "podTemplate": {"spec": {"hostNetwork": True}}}
+    reaching = manifest("reaching", pools=[pool])
+    flags = ["--pod-security=restricted", "--issuers=Issuer/*", "--dns-suffixes=example.org"]
+    flags += ["--annotation-prefixes=metallb.io/"]
+    with OperatorProcess(rights, "--namespaces=north,south", *flags):
+        for document, fields in (
+            (asking, ["tls.issuerRef", "tls.subjectAltNames[0]", "superlink.service.annotations"]),
+            (reaching, ["supernodes.pools[0].podTemplate.spec.hostNetwork"]),
+        ):
+            name = document["metadata"]["name"]
+            room.apply(document)
+            refused = room.wait_for_condition(name, "Ready", "False", "NotAllowed")
+            message = condition(refused, "Ready")["message"]
+            assert all(f"spec.{field}: " in message for field in fields), message
+            assert not [child for _, child in room.children() if child.startswith(name)]
+
+
 def test_without_the_rights_it_says_what_it_lacks(plane: ControlPlane, rights: Path) -> None:
     with OperatorProcess(rights) as operator:
 

@@ -25,6 +25,20 @@ def test_the_executor_needs_the_administrators_consent() -> None:
     play(scenario)
 
 
+def test_a_pod_beyond_restricted_is_not_started() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        cluster.start_operator(limits=Limits(restricted=True))
+        await cluster.apply(document(pool={"podTemplate": {"spec": {"hostNetwork": True}}}))
+        await cluster.until(lambda: cluster.reason("Degraded") == "NotAllowed", "it is not told")
+        field = "spec.supernodes.pools[0].podTemplate.spec.hostNetwork"
+        assert field in cluster.condition("Ready")["message"]
+        assert not cluster.children()
+        await cluster.apply(document())
+        await cluster.until_ready()
+
+    play(scenario)
+
+
 def test_the_role_is_not_bound_to_an_account_that_was_there_before() -> None:
     async def scenario(cluster: Cluster) -> None:
         await cluster.user.create(SERVICE_ACCOUNT, NAMESPACE, {"metadata": {"name": ACCOUNT}})

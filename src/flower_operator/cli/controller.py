@@ -57,6 +57,29 @@ ADDRESS = "[HOST]:PORT"
     is_flag=True,
     help="Allow executor: kubernetes; needs the ClusterRole flower-operator-task-executor.",
 )
+@click.option(
+    "--pod-security",
+    type=click.Choice(["restricted"]),
+    help="Refuse Federations whose pods are beyond this Pod Security Standard.",
+)
+@click.option(
+    "--issuers",
+    default="",
+    metavar="KIND/NAME,...",
+    help="Issuers that spec.tls.issuerRef may name; all if not given.",
+)
+@click.option(
+    "--dns-suffixes",
+    default="",
+    metavar="A,B",
+    help="Names, and names below them, that issuers may be asked for; all if not given.",
+)
+@click.option(
+    "--annotation-prefixes",
+    default="",
+    metavar="A,B",
+    help="What annotations of the SuperLink's Service may begin with; anything if not given.",
+)
 def controller(
     namespaces: str,
     leader_election_namespace: str | None,
@@ -66,6 +89,10 @@ def controller(
     fleet: bool,
     agent_image: str | None,
     task_executor: bool,
+    pod_security: str | None,
+    issuers: str,
+    dns_suffixes: str,
+    annotation_prefixes: str,
 ) -> None:
     """Reconcile the Federations of a cluster: in a pod, or by the current kubeconfig."""
     import asyncio
@@ -81,7 +108,7 @@ def controller(
     except ConnectionFault as error:
         raise click.ClickException(printable(str(error))) from None
     options = Options(
-        namespaces=[name.strip() for name in namespaces.split(",") if name.strip()],
+        namespaces=_items(namespaces),
         lease_namespace=leader_election_namespace or connection.namespace,
         health_address=_address("--health-probe-bind-address", health_probe_bind_address),
         metrics_address=_address("--metrics-bind-address", metrics_bind_address),
@@ -90,7 +117,13 @@ def controller(
         openshift=None if openshift == "auto" else openshift == "true",
         fleet=fleet,
         agent_image=agent_image,
-        limits=Limits(task_executor=task_executor),
+        limits=Limits(
+            task_executor=task_executor,
+            restricted=pod_security == "restricted",
+            issuers=_items(issuers),
+            dns_suffixes=_items(dns_suffixes),
+            annotation_prefixes=_items(annotation_prefixes),
+        ),
     )
     configure_logging()
     try:
@@ -102,6 +135,10 @@ def controller(
     except OSError as error:
         hint = "--metrics-bind-address and --health-probe-bind-address name other addresses"
         raise click.ClickException(f"{error}; {hint}") from None
+
+
+def _items(value: str) -> tuple[str, ...]:
+    return tuple(item.strip() for item in value.split(",") if item.strip())
 
 
 def _address(option: str, value: str) -> str | None:

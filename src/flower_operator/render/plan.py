@@ -11,7 +11,7 @@ from ..trust.names import normal_name
 from .executor import Tasks, task_notices, task_problems
 from .external import external_notices, external_objects, external_problems
 from .facts import Facts
-from .limits import limit_problems
+from .limits import limit_problems, pod_problems
 from .network import network_notices, network_policies, network_problems
 from .node_config import MAX_FILES_BYTES, files_bytes, node_config_problems
 from .persistence import claims, persistence_problems
@@ -72,6 +72,8 @@ def render(federation: Federation, facts: Facts) -> Plan:
         problems += _pool_template_problems(federation, at, _template(objects))
     launching = _launching(federation, releases, [serverapp or superlink, *pools])
     problems += [each for one in launching for each in one.problems()]
+    if facts.limits.restricted:
+        problems += _beyond_restricted(federation, [superlink, serverapp], pools)
     if problems:
         raise InvalidFederation(problems)
     own = [
@@ -101,6 +103,22 @@ def render(federation: Federation, facts: Facts) -> Plan:
         tuple(notices),
         external.address if external else None,
     )
+
+
+def _beyond_restricted(
+    federation: Federation, superlink: list[list[Object]], pools: list[list[Object]]
+) -> list[Problem]:
+    spec = federation.spec
+    problems = [
+        problem
+        for objects in superlink
+        if objects
+        for problem in pod_problems("spec.superlink", spec.superlink, _template(objects))
+    ]
+    for at, objects in enumerate(pools):
+        where, pool = f"spec.supernodes.pools[{at}]", spec.supernodes.pools[at]
+        problems += pod_problems(where, pool, _template(objects))
+    return list(dict.fromkeys(problems))  # the SuperLink's two pods have one podTemplate
 
 
 @dataclass(frozen=True)
