@@ -12,7 +12,14 @@ from flower_operator.operator.desired import CHILDREN, FEDERATION
 from flower_operator.render import Facts, render
 from flower_operator.render.facts import Identities
 from flower_operator.trust.keys import keyring_name, read_keyring
-from flower_operator.trust.layout import RECORD_FILE, Part, Stored, decode_secret, encode_secret
+from flower_operator.trust.layout import (
+    RECORD_FILE,
+    Part,
+    Stored,
+    decode_secret,
+    encode_secret,
+    pool_secret_name,
+)
 from flower_operator.trust.records import read_secret, read_state
 from tests.harness.control_plane import ControlPlane
 from tests.harness.records import older_record
@@ -189,7 +196,7 @@ class Namespace:
         state = read_state(Stored(*(files[part] for part in parts)))
         secret = read_secret(files[Part.SUPEREXEC])
         if "external" in document["spec"]["superlink"]:
-            return Identities("", "", secret.identity if secret else None)
+            return Identities("", "", pool_secrets=self._pool_secrets(document))
         assert state.certificate
         assert state.called
         return Identities(
@@ -198,7 +205,14 @@ class Namespace:
             secret.identity if secret else None,
             self._rounds(document),
             supernode=state.supernode.identity if state.supernode else None,
+            pool_secrets=self._pool_secrets(document),
         )
+
+    def _pool_secrets(self, document: Document) -> tuple[tuple[str, str], ...]:
+        name = document["metadata"]["name"]
+        pools = [pool["name"] for pool in document["spec"]["supernodes"]["pools"]]
+        found = {pool: read_secret(self.secret(pool_secret_name(name, pool))) for pool in pools}
+        return tuple((pool, secret.identity) for pool, secret in found.items() if secret)
 
     def _rounds(self, document: Document) -> tuple[tuple[str, str], ...]:
         if not document["spec"].get("supernodeAuth", {}).get("enabled"):

@@ -37,7 +37,7 @@ def test_supernodes_alone_are_ready_and_a_superlink_of_their_own_may_come_and_go
     kinds = {kind for kind, _ in namespace.children()}
     assert kinds == {"StatefulSet", "ConfigMap", "NetworkPolicy"}
     # No CA, no certificate and no keys: just what a SuperExec shares with its SuperNode.
-    assert secrets(namespace) == {"lab-superexec"}
+    assert secrets(namespace) == {"lab-supernode-default-superexec"}
     assert ready["status"]["endpoints"]["superlinkService"] == ADDRESS
     assert "connectedSupernodes" not in ready["status"]
     assert condition(ready, "SuperLinkAvailable")["reason"] == "External"

@@ -14,7 +14,8 @@ from tests.harness.operator_process import OperatorProcess
 
 pytestmark = pytest.mark.usefixtures("operator")
 
-SECRETS = ("lab-ca-key", "lab-superlink-tls", "lab-superexec", "lab-supernode-tls")
+SUPEREXEC_SECRETS = ("lab-superexec", "lab-supernode-default-superexec")
+SECRETS = ("lab-ca-key", "lab-superlink-tls", "lab-supernode-tls", *SUPEREXEC_SECRETS)
 
 
 def secure(**spec: object) -> Document:
@@ -61,7 +62,9 @@ def test_a_secure_federation_has_all_it_needs(namespace: Namespace) -> None:
         names.get_values_for_type(x509.DNSName)
     )
     assert "192.0.2.7" in map(str, names.get_values_for_type(x509.IPAddress))
-    assert len(files(namespace, "lab-superexec")["secret"]) >= 32
+    shared = [files(namespace, name)["secret"] for name in SUPEREXEC_SECRETS]
+    assert all(len(secret) >= 32 for secret in shared)
+    assert len(set(shared)) == len(shared), "a ClientApp could read the SuperLink's"
 
 
 def test_nothing_of_it_outlives_the_federation(namespace: Namespace) -> None:
@@ -197,7 +200,7 @@ def test_no_key_is_told_to_anyone(namespace: Namespace, operator: OperatorProces
         for line in content.decode().splitlines()
         if "-----" not in line and len(line) > 20
     ]
-    keys.append(files(namespace, "lab-superexec")["secret"].decode())
+    keys += [files(namespace, name)["secret"].decode() for name in SUPEREXEC_SECRETS]
     assert len(keys) > 10
     said = operator.output() + json.dumps(
         [namespace.federation("lab"), namespace.events("lab"), namespace.pods()]

@@ -36,7 +36,7 @@ pytestmark = pytest.mark.extended
 RELEASES = ["1.25.0", "1.37.0", "1.41.0"]
 KEY = "--auth-supernode-private-key"
 DUE = {"ca-key": 7300, "ca": 7300, "superlink-tls": 365, "superexec": 366} | {
-    "supernode-south-keys": 366
+    f"supernode-south-{own}": 366 for own in ("keys", "superexec")
 }
 """Days after which what there is is to be renewed, but not yet at any price."""
 REFUSED = ("No SuperNode found with", "could not be activated", "Failed to activate SuperNode")

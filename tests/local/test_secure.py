@@ -13,6 +13,8 @@ import pytest
 from flower_operator.flower.dialects import dialect_of
 from flower_operator.flower.releases import parse_release
 from flower_operator.local.state import Desired
+from tests.harness.ports import free_port
+from tests.harness.processes import ProcessGroup
 from tests.harness.records import make_older
 from tests.harness.releases import QUICK, extended_unless
 from tests.harness.waiting import wait_for
@@ -26,7 +28,9 @@ from tests.local.machine import (
 
 TLS_CHANGES = ("1.23.0", "1.29.0", "1.34.0", "1.37.0", "1.41.0")
 """Between them SuperExecs got a secret (1.29), TLS (1.30) and the SuperLink's own TLS (1.37)."""
-AGES = {"ca-key": 7300, "ca": 7300, "superlink-tls": 365, "superexec": 366}
+SUPEREXEC_SECRETS = ("superexec", "supernode-north-superexec", "supernode-south-superexec")
+AGES = {"ca-key": 7300, "ca": 7300, "superlink-tls": 365}
+AGES |= dict.fromkeys(SUPEREXEC_SECRETS[:2], 366)
 """Days after which each is to be renewed."""
 SERVERS = ("superlink", "supernode")
 
@@ -88,7 +92,7 @@ def leaks(machine: Machine, name: str) -> list[str]:
     keys = trust_of(machine, name, "").parent.glob("*-keys/0")
     # Of those the first lines are public.
     private += [path.read_text().splitlines()[6].encode() for path in keys]
-    private.append((trust_of(machine, name, "superexec") / "secret").read_bytes())
+    private += [(trust_of(machine, name, own) / "secret").read_bytes() for own in SUPEREXEC_SECRETS]
     kept = machine.record(name).folder / "trust"
     places = [path for path in machine.folder.rglob("*") if kept not in path.parents]
     for pid in machine.processes():
@@ -173,6 +177,24 @@ def test_runs_outlive_a_new_ca_that_is_served_while_they_are_under_way(machine: 
 
     with ThreadPoolExecutor() as pool:
         list(pool.map(outlive, ["1.25.0", "1.34.0", "1.41.0"]))
+
+
+@pytest.mark.extended
+def test_what_a_clientapp_can_read_opens_no_door_of_the_superlink(machine: Machine) -> None:
+    """With the secret of its SuperExec it must not pose as the SuperExec for ServerApps."""
+    machine.up(secure_federation("fed", "1.41.0", "process"))
+    every = {each.name: each.command for each in desired(machine, "fed").processes}
+    secret, health = "--superexec-auth-secret-file", "--health-server-address"
+    log = machine.record("fed").log_of("superlink/superlink")
+    assert "SuperExec authentication failed" not in log.read_text()
+    command = [*every["superlink/superexec-serverapp"]]
+    theirs = every["north-0/superexec-clientapp"]
+    command[command.index(secret) + 1] = theirs[theirs.index(secret) + 1]
+    command[command.index(health) + 1] = f"127.0.0.1:{free_port()}"
+    with ProcessGroup() as group:
+        intruder = group.start("intruder", command)
+        wait_for(lambda: intruder.process.poll() is not None, "it is let in", timeout=60)
+    assert "SuperExec authentication failed" in log.read_text()
 
 
 def pids(machine: Machine, name: str) -> dict[str, int | None]:

@@ -28,7 +28,7 @@ from flower_operator.trust.certificates import make_key_pair
 from flower_operator.trust.given import Inspected
 from flower_operator.trust.inspection import inspect
 from flower_operator.trust.keys import KeyPair, keyring_name, read_keyring
-from flower_operator.trust.layout import Files, Part, Stored, decode_secret
+from flower_operator.trust.layout import Files, Part, Stored, decode_secret, pool_secret_name
 from flower_operator.trust.records import State, read_secret, read_state
 from flower_operator.trust.steps import Change, Task, perform
 from tests.harness.memory_api import Controllers, MemoryApiServer, MemoryClient, Request
@@ -387,6 +387,10 @@ class Cluster:
             return None
         name, state = document["metadata"]["name"], self.trust(document["metadata"]["name"])
         secret = read_secret(self.files(Part.SUPEREXEC.object_name(name)))
+        pools = [pool["name"] for pool in document["spec"]["supernodes"]["pools"]]
+        found = {
+            pool: read_secret(self.files(pool_secret_name(name, pool))) for pool in sorted(pools)
+        }
         if state.certificate is None or state.called is None:
             return None
         rounds = []
@@ -400,6 +404,7 @@ class Cluster:
             secret.identity if secret else None,
             tuple(rounds),
             supernode=state.supernode.identity if state.supernode else None,
+            pool_secrets=tuple((pool, own.identity) for pool, own in found.items() if own),
         )
 
 

@@ -60,6 +60,9 @@ class Cluster:
 
     apply_new = apply
 
+    def secrets(self, key: tuple[str, str]) -> list[str]:
+        return [name for name in self.objects if name.startswith("fed-")]
+
 
 Care = Callable[..., Awaitable[Trusted]]
 

@@ -300,18 +300,20 @@ def test_a_connection_is_secure_or_insecure_and_never_both(
 
 
 def test_certificates_and_secrets_are_read_where_they_lie() -> None:
-    versions = {"fed-superlink-tls": "one", "fed-ca": "two", "fed-superexec": "three"}
+    pool = "fed-supernode-default-superexec"
+    versions = {"fed-superlink-tls": "one", "fed-ca": "two", "fed-superexec": "three", pool: "four"}
     secure = plan(isolation="process", version="1.41.0", insecure=False)
     found = {each.name: each for each in processes(secure, replace(machine(), versions=versions))}
     link, node = found["superlink/superlink"], found["default-1/supernode"]
     folder = "/state/fed/trust"
     assert value_of(link.command, "--ssl-keyfile") == f"{folder}/fed-superlink-tls/tls.key"
     assert value_of(node.command, "--root-certificates") == f"{folder}/fed-ca/ca.crt"
-    secret = f"{folder}/fed-superexec/secret"
-    for process in found.values():
-        assert value_of(process.command, "--superexec-auth-secret-file") == secret
+    for name, process in found.items():
+        own = pool if name.startswith("default-") else "fed-superexec"
+        secret = value_of(process.command, "--superexec-auth-secret-file")
+        assert secret == f"{folder}/{own}/secret"
     assert link.mounted == {"fed-superlink-tls": "one", "fed-superexec": "three"}
-    assert node.mounted == {"fed-ca": "two", "fed-superexec": "three"}
+    assert node.mounted == {"fed-ca": "two", pool: "four"}
     other = processes(secure, replace(machine(), versions=versions | {"fed-superlink-tls": "new"}))
     assert [each.name for each in other if each.hash != found[each.name].hash] == [
         "superlink/superlink"
@@ -377,6 +379,24 @@ def test_a_damaged_key_is_replaced_and_told_of(tmp_path: Path) -> None:
     changed = {name for name in first.versions if first.versions[name] != second.versions[name]}
     assert changed == {"fed-superlink-tls", "fed-superexec"}
     assert set(modes(tmp_path).values()) == {"0o40700", "0o100600"}
+
+
+def test_each_pool_has_a_secret_which_goes_with_it(tmp_path: Path) -> None:
+    def secrets(*pools: str) -> dict[str, str]:
+        renew_trust(tmp_path, "fed", [], pools)
+        found = tmp_path.glob("trust/*-superexec/secret")
+        return {path.parent.name: path.read_text() for path in found}
+
+    first = secrets("a", "b")
+    assert first.keys() == {
+        "fed-superexec",
+        "fed-supernode-a-superexec",
+        "fed-supernode-b-superexec",
+    }
+    assert len(set(first.values())) == 3
+    second = secrets("a")
+    del first["fed-supernode-b-superexec"]
+    assert second == first
 
 
 def test_a_federation_that_runs_trusts_a_new_ca_before_it_serves_from_it(tmp_path: Path) -> None:

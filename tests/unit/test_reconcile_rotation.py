@@ -241,23 +241,44 @@ def secure_executor() -> Document:
     )
 
 
-def test_the_secret_of_superexecs_is_renewed_between_runs() -> None:
+def test_the_secrets_of_superexecs_are_renewed_between_runs() -> None:
+    def secrets(cluster: Cluster) -> set[str]:
+        names = ("fed-superexec", "fed-supernode-default-superexec")
+        return {cluster.files(name)["secret"] for name in names}
+
     async def scenario(cluster: Cluster) -> None:
         await start(cluster, secure_executor())
-        first = cluster.files("fed-superexec")["secret"]
-        due = START + SECRET_LIFE
+        first, due = secrets(cluster), START + SECRET_LIFE
+        assert len(first) == 2
         await sleep_until(due - timedelta(days=1))
-        assert cluster.files("fed-superexec")["secret"] == first
+        assert secrets(cluster) == first
         cluster.superlinks.start_run()
         await sleep_until(due + timedelta(days=1))
-        assert cluster.files("fed-superexec")["secret"] == first
+        assert secrets(cluster) == first
         cluster.superlinks.finish_runs()
         await cluster.until(
-            lambda: cluster.files("fed-superexec")["secret"] != first, "it stays", 25 * HOUR, HOUR
+            lambda: first.isdisjoint(secrets(cluster)), "one stays", 25 * HOUR, HOUR
         )
         await cluster.until_ready()
 
     play(scenario, years=True)
+
+
+def test_the_secret_of_a_pool_goes_with_it() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        document = secure_executor()
+        pool = document["spec"]["supernodes"]["pools"][0]
+        document["spec"]["supernodes"]["pools"] = [pool, {**pool, "name": "other"}]
+        await start(cluster, document)
+        kept = cluster.files("fed-supernode-default-superexec")
+        assert cluster.files("fed-supernode-other-superexec")
+        document["spec"]["supernodes"]["pools"] = [pool]
+        await cluster.apply(document)
+        await cluster.until(lambda: not cluster.files("fed-supernode-other-superexec"), "it stays")
+        await cluster.until_ready()
+        assert cluster.files("fed-supernode-default-superexec") == kept
+
+    play(scenario)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,9 @@ from tests.unit.test_persistence import persistent
 from tests.unit.test_render import render_problems
 
 CONTAINER = "superexec-serverapp"
-IDENTITIES = Identities("certificate", "authority", "secret")
+IDENTITIES = Identities(
+    "certificate", "authority", "secret", pool_secrets=(("default", "another"),)
+)
 CLAIM = {"metadata": {"name": "data"}, "spec": {}}
 MOUNT = {"name": "data", "mountPath": "/data"}
 SHARED: Document = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}
@@ -178,12 +180,15 @@ RELAYED = "1.28.0"
     [
         ("1.41.0", {"certificate": "new"}, ["fed-superlink"]),
         ("1.41.0", {"authority": "new"}, ["fed-serverapp", "fed-supernode-default"]),
-        ("1.41.0", {"secret": "new"}, ["fed-superlink", "fed-serverapp", "fed-supernode-default"]),
+        ("1.41.0", {"secret": "new"}, ["fed-superlink", "fed-serverapp"]),
+        ("1.41.0", {"pool_secrets": (("default", "new"),)}, ["fed-supernode-default"]),
         # Relays read files when they need them.
         (RELAYED, {"certificate": "new"}, ["fed-superlink"]),
         (RELAYED, {"authority": "new"}, ["fed-supernode-default"]),
         (RELAYED, {"secret": "new"}, []),
-        ("1.29.0", {"secret": "new"}, ["fed-superlink", "fed-serverapp", "fed-supernode-default"]),
+        (RELAYED, {"pool_secrets": (("default", "new"),)}, []),
+        ("1.29.0", {"secret": "new"}, ["fed-superlink", "fed-serverapp"]),
+        ("1.29.0", {"pool_secrets": (("default", "new"),)}, ["fed-supernode-default"]),
     ],
 )
 def test_it_restarts_for_what_it_reads_and_for_nothing_else(

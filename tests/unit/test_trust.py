@@ -451,7 +451,7 @@ def test_secrets_of_kubernetes_come_back_and_garbage_is_left_out() -> None:
 
 def test_the_secret_of_superexecs_is_changed_once_a_year() -> None:
     assert decide_secret({}, START).reason == "NoSecret"
-    files = make_secret(bytes(range(32)), START).files
+    files = make_secret(bytes(range(32)), START)
     assert len(files["secret"]) == 64
     assert files["secret"].isalnum(), "no newline, which Flower would count"
     kept = decide_secret(files, START)

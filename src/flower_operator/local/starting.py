@@ -34,7 +34,7 @@ from .processes import (
     processes,
 )
 from .state import Desired, Record, allocation, record
-from .trust import Trust, renew_secret, renew_trust
+from .trust import Trust, renew_secrets, renew_trust
 from .validation import pod_problems
 
 LEAST_BYTES = 200 * 1024 * 1024
@@ -117,11 +117,12 @@ def _trust(
 ) -> Trust | None:
     if federation.spec.insecure:
         return None
+    pools = [pool.name for pool in federation.spec.supernodes.pools]
     if federation.spec.superlink.external:
-        return renew_secret(own.folder, federation.name)
+        return renew_secrets(own.folder, federation.name, pools)
     running = before.processes if before and own.is_running() else []
     limit = federation.spec.tls.rotation.longest
-    return renew_trust(own.folder, federation.name, running, busy=told.busy, max_wait=limit)
+    return renew_trust(own.folder, federation.name, running, pools, busy=told.busy, max_wait=limit)
 
 
 def _keys(

@@ -1,14 +1,21 @@
-"""The certificates and the secret of a secure Federation, in files that only their owner reads."""
+"""The certificates and secrets of a secure Federation, in files that only their owner reads."""
 
-import secrets
 import shutil
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from secrets import token_bytes
 
 from ..trust.decisions import Decision, RolledOut, Step, Wanted, decide_secret
-from ..trust.layout import BUNDLE_FILE, Files, Part, Stored
+from ..trust.layout import (
+    BUNDLE_FILE,
+    Files,
+    Part,
+    Stored,
+    pool_of_secret,
+    pool_secret_name,
+)
 from ..trust.names import LOCAL
 from ..trust.records import read_secret, read_state
 from ..trust.steps import SECRET_BYTES, make_secret, settle
@@ -40,6 +47,7 @@ def renew_trust(
     folder: Path,
     federation: str,
     running: Iterable[Process],
+    pools: Collection[str] = (),
     *,
     busy: bool = False,
     max_wait: timedelta | None = None,
@@ -59,35 +67,55 @@ def renew_trust(
     stored, taken, last = settle(before, wanted, federation, NAMESPACE, now, started_with)
     for _, change in taken:
         write_files(folder, objects[change.part], change.files)
-    secret, decision = _renew_secret(folder, objects[Part.SUPEREXEC], now, busy=busy)
+    names = (Part.SUPEREXEC.object_name(federation), *_pool_secrets(federation, pools))
+    secrets, decisions = _renew_secrets(folder, federation, names, now, busy=busy)
+    every = (last, *decisions)
     notices = [f"{each.reason}: {each.message}" for each, _ in taken] if before.authorities else []
-    waiting = [each.message for each in (last, decision) if each.reason == "WaitingForRuns"]
-    due = min(each.again.timestamp() for each in (last, decision) if each.again)
+    waiting = dict.fromkeys(each.message for each in every if each.reason == "WaitingForRuns")
+    due = min(each.again.timestamp() for each in every if each.again)
     return Trust(
-        _versions(federation, stored, secret),
+        _versions(federation, stored) | secrets,
         objects[Part.BUNDLE] / BUNDLE_FILE,
         now.timestamp() if waiting else due,
         (*notices, *waiting),
     )
 
 
-def renew_secret(folder: Path, federation: str) -> Trust:
-    """Just the secret of the SuperExecs, for a Federation whose SuperLink runs elsewhere."""
-    now, name = datetime.now(UTC), Part.SUPEREXEC.object_name(federation)
-    files, decision = _renew_secret(folder, trust_folder(folder) / name, now)
-    secret = read_secret(files)
-    assert secret
-    assert decision.again
-    return Trust({name: secret.identity}, None, decision.again.timestamp(), ())
+def renew_secrets(folder: Path, federation: str, pools: Collection[str]) -> Trust:
+    """Just the secrets of the pools, for a Federation whose SuperLink runs elsewhere."""
+    now, names = datetime.now(UTC), _pool_secrets(federation, pools)
+    versions, decisions = _renew_secrets(folder, federation, names, now)
+    due = min(each.again.timestamp() for each in decisions if each.again)
+    return Trust(versions, None, due, ())
 
 
-def _renew_secret(
-    root: Path, folder: Path, now: datetime, *, busy: bool = False
-) -> tuple[Files, Decision]:
+def _pool_secrets(federation: str, pools: Iterable[str]) -> list[str]:
+    return [pool_secret_name(federation, pool) for pool in pools]
+
+
+def _renew_secrets(
+    folder: Path, federation: str, names: Collection[str], now: datetime, *, busy: bool = False
+) -> tuple[dict[str, str], list[Decision]]:
+    """The version of each by name; those of pools that are gone, go too."""
+    versions, decisions = {}, []
+    for name in names:
+        files, decision = _renew_secret(folder, name, now, busy=busy)
+        secret = read_secret(files)
+        assert secret
+        versions[name] = secret.identity
+        decisions.append(decision)
+    for path in trust_folder(folder).iterdir():
+        if pool_of_secret(federation, path.name) and path.name not in names:
+            shutil.rmtree(path)
+    return versions, decisions
+
+
+def _renew_secret(root: Path, name: str, now: datetime, *, busy: bool) -> tuple[Files, Decision]:
+    folder = trust_folder(root) / name
     files = read_files(folder)
     decision = decide_secret(files, now, busy=busy)
     if decision.step is Step.MAKE_SECRET:
-        files = make_secret(secrets.token_bytes(SECRET_BYTES), now).files
+        files = make_secret(token_bytes(SECRET_BYTES), now)
         write_files(root, folder, files)
         decision = decide_secret(files, now)
     return files, decision
@@ -102,17 +130,15 @@ def _rolled_out(federation: str, running: Iterable[Process]) -> RolledOut:
     )
 
 
-def _versions(federation: str, stored: Stored, secret: Files) -> dict[str, str]:
-    state, shared = read_state(stored), read_secret(secret)
+def _versions(federation: str, stored: Stored) -> dict[str, str]:
+    state = read_state(stored)
     assert state.certificate
     assert state.supernode
     assert state.called
-    assert shared
     return {
         Part.SERVER.object_name(federation): state.certificate.identity,
         Part.BUNDLE.object_name(federation): state.called.identity,
         Part.SUPERNODE.object_name(federation): state.supernode.identity,
-        Part.SUPEREXEC.object_name(federation): shared.identity,
     }
 
 

@@ -10,7 +10,14 @@ from ..status.observation import Connected, Fault
 from ..status.observed import Federation, Workload
 from ..status.outline import Outline
 from ..trust.decisions import Decision, RolledOut, Step, Wanted, decide, decide_secret
-from ..trust.layout import BUNDLE_FILE, Files, Part, Stored
+from ..trust.layout import (
+    BUNDLE_FILE,
+    Files,
+    Part,
+    Stored,
+    pool_of_secret,
+    pool_secret_name,
+)
 from ..trust.names import with_addresses
 from ..trust.records import read_secret, read_state
 from ..trust.steps import MOST_STEPS, SECRET_BYTES, Change, Task, apply, make_secret
@@ -83,15 +90,26 @@ class Keeper:
             kept = await self._elsewhere.care(look) if given else await self._care_for_own(look)
         secret, decisions = None, [kept.decision]
         if outline.shares_secret:
-            secret, decision = await self._care_for_secret(look)
+            name = Part.SUPEREXEC.object_name(federation.metadata.name)
+            secret, decision = await self._care_for_secret(look, name)
             decisions.append(decision)
+        pool_secrets = []
+        for pool in outline.pools:
+            if pool.shares_secret:
+                name = pool_secret_name(federation.metadata.name, pool.name)
+                identity, decision = await self._care_for_secret(look, name)
+                pool_secrets.append((pool.name, identity))
+                decisions.append(decision)
+        await self._remove_secrets(federation, outline)
         turns = [(each.again - now).total_seconds() for each in decisions if each.again]
         return Trusted(
-            replace(kept.identities, secret=secret),
+            replace(kept.identities, secret=secret, pool_secrets=tuple(pool_secrets)),
             kept.bundle,
             tuple(look.told),
             min([*turns, LOOK_SECONDS] if given else turns, default=None),
-            notes=tuple(each.message for each in decisions if each.reason != "Valid"),
+            notes=tuple(
+                dict.fromkeys(each.message for each in decisions if each.reason != "Valid")
+            ),
             faults=(kept.fault,) if kept.fault else (),
         )
 
@@ -126,18 +144,26 @@ class Keeper:
         )
         return Kept(identities, stored.bundle[BUNDLE_FILE], decision)
 
-    async def _care_for_secret(self, look: Look) -> tuple[str, Decision]:
-        files, busy = self._part(look.federation, Part.SUPEREXEC), look.rolled_out.busy
-        decision = decide_secret(files, look.now, busy=busy)
+    async def _care_for_secret(self, look: Look, name: str) -> tuple[str, Decision]:
+        files = self._safe.files(look.federation, name, secret=True)
+        decision = decide_secret(files, look.now, busy=look.rolled_out.busy)
         if decision.step is not Step.KEEP:
-            change = make_secret(secrets.token_bytes(SECRET_BYTES), look.now)
-            await self._write(look.federation, change)
-            files = change.files
-            look.told.append(transition_of(decision))
+            files = make_secret(secrets.token_bytes(SECRET_BYTES), look.now)
+            await self._safe.write(look.federation, name, files, secret=True)
+            if (event := transition_of(decision)) not in look.told:  # once for all pools
+                look.told.append(event)
             decision = decide_secret(files, look.now)
         secret = read_secret(files)
         assert secret
         return secret.identity, decision
+
+    async def _remove_secrets(self, federation: Federation, outline: Outline) -> None:
+        """Those of pools that are gone."""
+        pools = {pool.name for pool in outline.pools}
+        for name in self._safe.names(federation):
+            pool = pool_of_secret(federation.metadata.name, name)
+            if pool is not None and pool not in pools:
+                await self._safe.remove(federation, name)
 
     def _part(self, federation: Federation, part: Part) -> Files:
         name = part.object_name(federation.metadata.name)

@@ -17,11 +17,13 @@ class Identities:
     authority: str
     """The newest that clients are to trust."""
     secret: str | None = None
-    """Of the SuperExecs, where they share one with their owners."""
+    """Of the SuperLink and the SuperExec for ServerApps, where they share one."""
     keys: tuple[tuple[str, str], ...] = ()
     """The round of keys of each pool, where SuperNodes have keys."""
     supernode: str | None = None
     """The certificate of the SuperNodes' own API, where that has TLS."""
+    pool_secrets: tuple[tuple[str, str], ...] = ()
+    """Of each pool whose SuperNodes and SuperExecs share one."""
 
 
 @dataclass(frozen=True)

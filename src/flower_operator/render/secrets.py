@@ -15,6 +15,7 @@ from ..trust.layout import (
     SECRET_FILE,
     SERVER_FILES,
     Part,
+    pool_secret_name,
 )
 from ..trust.records import digest
 from .facts import Facts, Identities
@@ -87,17 +88,18 @@ def superlink_annotations(facts: Facts, *, trusts: bool, shares: bool) -> dict[s
     found = facts.identities
     if found is None:
         return {}
-    return {CERTIFICATE: found.certificate} | _client(found, trusts=trusts, shares=shares)
+    secret = found.secret if shares else None
+    return {CERTIFICATE: found.certificate} | _client(found, secret, trusts=trusts)
 
 
 def superexec_annotations(facts: Facts, *, trusts: bool, shares: bool) -> dict[str, str]:
     """The same for the SuperExec for ServerApps, where it has a pod of its own."""
     found = facts.identities
-    return _client(found, trusts=trusts, shares=shares) if found else {}
+    return _client(found, found.secret if shares else None, trusts=trusts) if found else {}
 
 
 def client_annotations(
-    federation: Federation, facts: Facts, *, shares: bool, serves: bool
+    federation: Federation, facts: Facts, pool: str, *, shares: bool, serves: bool
 ) -> dict[str, str]:
     """The same for SuperNodes. `serves`: with TLS. What was made on another cluster stays."""
     found, external = facts.identities, federation.spec.superlink.external
@@ -106,7 +108,8 @@ def client_annotations(
     if found is None:
         return own
     own |= {SUPERNODE: found.supernode} if serves and found.supernode else {}
-    return _client(found, trusts=external is None, shares=shares) | own
+    secret = dict(found.pool_secrets).get(pool) if shares else None
+    return _client(found, secret, trusts=external is None) | own
 
 
 def key_annotations(facts: Facts, pool: str) -> dict[str, str]:
@@ -125,10 +128,9 @@ def gates(federation: Federation, facts: Facts) -> Object:
     return {"schedulingGates": [{"name": GATE}]}
 
 
-def _client(found: Identities, *, trusts: bool, shares: bool) -> dict[str, str]:
+def _client(found: Identities, secret: str | None, *, trusts: bool) -> dict[str, str]:
     authority = {AUTHORITY: found.authority} if trusts else {}
-    secret = {SECRET: found.secret} if shares and found.secret else {}
-    return authority | secret
+    return authority | ({SECRET: secret} if secret else {})
 
 
 def server_certificate_volume(federation: Federation) -> Object:
@@ -179,11 +181,11 @@ def runtime_volume(federation: str, pool: str, name: str, *files: str) -> Object
     return {"name": f"flower-{name}", "secret": secret}
 
 
-def superexec_secret_volume(federation: str) -> Object:
-    return {
-        "name": "flower-superexec",
-        "secret": {"secretName": Part.SUPEREXEC.object_name(federation)},
-    }
+def superexec_secret_volume(federation: str, pool: str | None = None) -> Object:
+    """Of the SuperLink's own, or of a pool's."""
+    own = Part.SUPEREXEC.object_name(federation)
+    name = pool_secret_name(federation, pool) if pool else own
+    return {"name": "flower-superexec", "secret": {"secretName": name}}
 
 
 def keys_volume(federation: str, pool: str) -> Object:

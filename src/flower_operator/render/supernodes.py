@@ -69,7 +69,7 @@ def pool_objects(
         secret = secrets.superexec_secret(federation, releases.supernode_dialect)
         serves = secrets.supernode_certificate(federation, releases, facts) is not None
         annotations |= secrets.client_annotations(
-            federation, facts, shares=secret is not None, serves=serves
+            federation, facts, pool.name, shares=secret is not None, serves=serves
         )
     keyed = federation.spec.supernode_auth.enabled
     annotations |= secrets.key_annotations(facts, pool.name) if keyed else {}
@@ -320,7 +320,7 @@ def _volumes(
             there = _runtime_volume(federation, pool, "supernode-tls", *SERVER_FILES)
             volumes.append(there if facts.site else here)
         if secrets.superexec_secret(federation, releases.supernode_dialect):
-            here = secrets.superexec_secret_volume(federation.name)
+            here = secrets.superexec_secret_volume(federation.name, pool.name)
             there = _runtime_volume(federation, pool, "superexec", SECRET_FILE)
             volumes.append(there if facts.site else here)
     if federation.spec.supernode_auth.enabled:

@@ -30,6 +30,8 @@ class PoolOutline:
     """Whether its tasks are pods of their own."""
     hangs: bool = False
     """Whether a SuperNode that is refused hangs."""
+    shares_secret: bool = False
+    """Whether its SuperNodes and SuperExecs share one."""
     placement: str = ""
     """What selects the clusters that it runs on, where that is not this one."""
     position: int = 0
@@ -81,7 +83,7 @@ class Outline:
     names: tuple[str, ...] = ()
     """What the SuperLink's certificate is for, where it has one."""
     shares_secret: bool = False
-    """Whether SuperExecs, or relays, share a secret with their owners."""
+    """Whether the SuperLink and the SuperExec for ServerApps, or relays, share one."""
     authenticated: bool = False
     """Whether SuperNodes have keys that are made and registered here."""
     tls: TlsOutline = TlsOutline()
@@ -110,6 +112,7 @@ def outline_of(federation: Federation, plan: Plan, facts: Facts) -> Outline:
             release=str(releases.supernode),
             launches_pods=pool.executor == "kubernetes",
             hangs=releases.supernode_dialect.refused_supernode_hangs,
+            shares_secret=superexec_secret(federation, releases.supernode_dialect) is not None,
             placement=pool.placement.name if pool.placement else "",
             position=position,
             size=pool.replicas or 0,
@@ -129,8 +132,6 @@ def outline_of(federation: Federation, plan: Plan, facts: Facts) -> Outline:
             others.append(address)
         names = server_names(federation.name, namespace, others)
     apart = is_apart(federation)
-    dialects = [] if external else [plan.releases.superlink_dialect]
-    dialects += [each.supernode_dialect for each in plan.releases.pools]
     return Outline(
         superlink=superlink_name(federation.name),
         superlink_kind="StatefulSet" if spec.superlink.has_claims else "Deployment",
@@ -149,8 +150,7 @@ def outline_of(federation: Federation, plan: Plan, facts: Facts) -> Outline:
         launches_pods=spec.superlink.executor == "kubernetes",
         serverapp=serverapp_name(federation.name) if apart else None,
         names=names,
-        shares_secret=is_relayed(federation, plan.releases)
-        or any(superexec_secret(federation, each) for each in dialects),
+        shares_secret=not external and _shares_secret(federation, plan),
         authenticated=spec.supernode_auth.enabled and not external,
         tls=TlsOutline() if external else _tls(federation, plan, facts),
         keeps_state=keeps_state(federation, plan.releases.superlink_dialect),
@@ -160,6 +160,11 @@ def outline_of(federation: Federation, plan: Plan, facts: Facts) -> Outline:
         interconnected=bool(spec.interconnect) and not external,
         external=external is not None,
     )
+
+
+def _shares_secret(federation: Federation, plan: Plan) -> bool:
+    secret = superexec_secret(federation, plan.releases.superlink_dialect)
+    return secret is not None or is_relayed(federation, plan.releases)
 
 
 def exposure_of(federation: Federation) -> Exposure:

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from ..api.rules import pool_name
+
 Files = Mapping[str, str]
 
 BUNDLE_FILE = "ca.crt"
@@ -37,7 +39,7 @@ class Part(StrEnum):
     SERVER = "superlink-tls"
     """A Secret that the SuperLink mounts: its certificate and key, and its CA's certificate."""
     SUPEREXEC = "superexec"
-    """A Secret that every pod of process isolation mounts."""
+    """A Secret that the SuperLink and the SuperExec for ServerApps mount. Pools have others."""
     SUPERNODE = "supernode-tls"
     """A Secret that SuperNodes mount whose own API has TLS, with what the SuperLink's has."""
 
@@ -65,6 +67,23 @@ class Stored:
             Part.SERVER: self.server,
             Part.SUPERNODE: self.supernode,
         }[part]
+
+
+_POOL_SECRET = "superexec"
+
+
+def pool_secret_name(federation: str, pool: str) -> str:
+    """Of the Secret that a pool's SuperNodes and SuperExecs share, and nobody else: a ClientApp can
+    read it, so it must not open the SuperLink's runtime API."""
+    return f"{pool_name(federation, pool)}-{_POOL_SECRET}"
+
+
+def pool_of_secret(federation: str, name: str) -> str | None:
+    """The pool whose Secret has that name; None if it is no such Secret."""
+    before, _, after = pool_secret_name(federation, "*").partition("*")
+    if not name.startswith(before) or not name.endswith(after):
+        return None
+    return name.removeprefix(before).removesuffix(after) or None
 
 
 def authority_key_file(identity: str) -> str:

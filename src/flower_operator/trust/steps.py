@@ -115,11 +115,11 @@ def settle(
     raise RuntimeError(f"no end after {MOST_STEPS} steps, the last of them {decision}")
 
 
-def make_secret(entropy: bytes, now: datetime) -> Change:
-    """The secret of the SuperExecs. As text, because Flower counts every byte of the file."""
+def make_secret(entropy: bytes, now: datetime) -> Files:
+    """A secret of SuperExecs. As text, because Flower counts every byte of the file."""
     if len(entropy) < SECRET_BYTES:
         raise ValueError(f"a secret needs {SECRET_BYTES} random bytes")
-    return Change(Part.SUPEREXEC, secret_files(entropy.hex(), now))
+    return secret_files(entropy.hex(), now)
 
 
 def _issued(task: Task, part: Part) -> Change:
