@@ -1,8 +1,8 @@
 """The controller and what an administrator does not allow Federations."""
 
-from flower_operator.kube.resources import ROLE_BINDING, SERVICE_ACCOUNT
+from flower_operator.kube.resources import CERTIFICATE, ROLE_BINDING, SERVICE, SERVICE_ACCOUNT
 from flower_operator.render.limits import Limits
-from tests.unit.federations import document
+from tests.unit.federations import Document, document
 from tests.unit.memory_cluster import NAMESPACE, Cluster, play
 
 LAUNCHING = document(isolation="process", version="1.41.0", superlink={"executor": "kubernetes"})
@@ -64,5 +64,36 @@ def test_the_role_is_withdrawn_when_a_stranger_replaces_the_account() -> None:
         await cluster.user.create(SERVICE_ACCOUNT, NAMESPACE, {"metadata": {"name": ACCOUNT}})
         cluster.start_operator()
         await cluster.until(lambda: cluster.get(ROLE_BINDING, ACCOUNT) is None, "it is bound")
+
+    play(scenario)
+
+
+def test_a_load_balancer_cannot_bring_a_name_that_issuers_may_not_be_asked_for() -> None:
+    """Some take the host name in their status from an annotation."""
+
+    async def scenario(cluster: Cluster) -> None:
+        cluster.server.add(CERTIFICATE)
+        cluster.start_operator(limits=Limits(dns_suffixes=("fl.example.org", "10.0.0.7")))
+        tls = {"issuerRef": {"name": "house"}, "subjectAltNames": ["lab.fl.example.org"]}
+        balanced: Document = {"superlink": {"service": {"type": "LoadBalancer"}}, "insecure": False}
+        await cluster.apply(document(**balanced))
+        await cluster.until(lambda: cluster.get(SERVICE, ACCOUNT), "there is no Service")
+        hosts = [{"hostname": "bank.example"}, {"hostname": "lb.fl.example.org"}]
+        hosts += [{"ip": "10.0.0.7"}, {"ip": "10.0.0.8"}]
+        service = cluster.get(SERVICE, ACCOUNT)
+        assert service
+        status = {"loadBalancer": {"ingress": hosts}}
+        uid = service["metadata"]["uid"]
+        await cluster.user.patch_status(SERVICE, NAMESPACE, ACCOUNT, uid, status)
+        await cluster.apply(document(**balanced, tls=tls))
+
+        def asked() -> set[str]:
+            (certificate,) = cluster.server.objects(CERTIFICATE, NAMESPACE) or [{"spec": {}}]
+            spec = certificate["spec"]
+            return {*spec.get("dnsNames", ()), *spec.get("ipAddresses", ())}
+
+        await cluster.until(lambda: "lb.fl.example.org" in asked(), lambda: f"asked: {asked()}")
+        assert {"lab.fl.example.org", "10.0.0.7", "fed-superlink.team.svc"} <= asked()
+        assert not asked() & {"bank.example", "10.0.0.8"}
 
     play(scenario)

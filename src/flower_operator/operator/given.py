@@ -10,6 +10,7 @@ from ..kube.client import Client
 from ..kube.errors import ApiError
 from ..kube.resources import SECRET
 from ..render.facts import Identities
+from ..render.limits import NO_LIMITS, Limits, may_be_certified
 from ..status.observation import Fault
 from ..status.observed import Federation, TrustForm, Workload
 from ..status.outline import Outline
@@ -53,11 +54,19 @@ class Kept:
 
 
 class Elsewhere:
-    def __init__(self, client: Client, caches: Caches, safe: Safe, maker: Maker) -> None:
+    def __init__(
+        self,
+        client: Client,
+        caches: Caches,
+        safe: Safe,
+        maker: Maker,
+        limits: Limits = NO_LIMITS,
+    ) -> None:
         self._client = client
         self._caches = caches
         self._safe = safe
         self._maker = maker
+        self._limits = limits
 
     async def care(self, look: Look) -> Kept:
         """Publish the CAs of the certificate that there is, if it can be served. Raises TrustFault
@@ -117,7 +126,13 @@ class Elsewhere:
         """The certificate, its key and its CAs. Raises Unfit or TrustFault."""
         asked = look.outline.tls.issuer
         if asked:
-            request = await issuer.ask(self._client, look.federation, asked, look.names)
+            # A load balancer's host name may come from an annotation of the Federation's.
+            names = [
+                name
+                for name in look.names
+                if name in look.outline.names or may_be_certified(name, self._limits)
+            ]
+            request = await issuer.ask(self._client, look.federation, asked, names)
             progress = f": {request.message}" if request.message else ""
             missing = Fault(
                 "CertificatePending",

@@ -86,7 +86,7 @@ class Reconciler:
         self._facts = facts
         self._clock = clock
         safe, self._maker = Safe(client, caches), Maker()
-        elsewhere = Elsewhere(client, caches, safe, self._maker)
+        elsewhere = Elsewhere(client, caches, safe, self._maker, facts.limits)
         self._keeper = Keeper(caches, safe, self._maker, elsewhere, clock)
         self._key_keeper = KeyKeeper(client, safe, self._maker, clock)
         self._desired: dict[Key, Desired] = {}

@@ -87,9 +87,8 @@ def _issuers(federation: Federation, limits: Limits) -> Iterator[tuple[str, str]
 def _dns_names(federation: Federation, limits: Limits) -> Iterator[tuple[str, str]]:
     """Names for which an issuer is asked; a Federation's own CA may sign any, nobody trusts it."""
     spec = federation.spec
-    if spec.tls.issuer_ref is None or not limits.dns_suffixes:
+    if spec.tls.issuer_ref is None:
         return
-    suffixes = [suffix.lower().strip(".") for suffix in limits.dns_suffixes]
     names = {
         f"spec.tls.subjectAltNames[{at}]": name
         for at, name in enumerate(spec.tls.subject_alt_names)
@@ -97,7 +96,7 @@ def _dns_names(federation: Federation, limits: Limits) -> Iterator[tuple[str, st
     if address := spec.superlink.service.external_address:
         names["spec.superlink.service.externalAddress"] = address
     for path, name in names.items():
-        if not _is_below(name, suffixes):
+        if not may_be_certified(name, limits):
             yield (
                 path,
                 f"{name} is not allowed in a certificate of {_issuer_name(spec.tls.issuer_ref)} on "
@@ -117,11 +116,15 @@ def _annotations(federation: Federation, limits: Limits) -> Iterator[tuple[str, 
             )
 
 
-def _is_below(name: str, suffixes: Iterable[str]) -> bool:
+def may_be_certified(name: str, limits: Limits) -> bool:
+    """Whether an issuer may be asked for a name or an address that a Federation brings."""
+    if not limits.dns_suffixes:
+        return True
     try:
         plain = normal_name(name)
     except ValueError:
         return False
+    suffixes = [suffix.lower().strip(".") for suffix in limits.dns_suffixes]
     return any(plain == suffix or plain.endswith(f".{suffix}") for suffix in suffixes)
 
 

@@ -70,6 +70,11 @@ class MemoryApiServer:
         self._snapshots: dict[str, list[Object]] = {}
         self._numbers = itertools.count(1)
 
+    def add(self, resource: Resource) -> None:
+        """Serve one more kind, as after a CustomResourceDefinition is installed."""
+        self.resources[resource.api_version, resource.plural] = resource
+        self._objects[resource] = {}
+
     @property
     def version(self) -> int:
         return self.history.version
