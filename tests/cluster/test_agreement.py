@@ -25,10 +25,17 @@ resources = st.dictionaries(
     st.sampled_from(["limits", "requests"]),
     st.dictionaries(st.sampled_from(["cpu", "memory", "nvidia.com/gpu"]), quantities),
 )
+volume_names = names | st.sampled_from(["state", "flower-tls", "flower-data"])
+templates = st.lists(
+    st.fixed_dictionaries(
+        {"metadata": st.fixed_dictionaries({"name": volume_names}), "spec": st.just({})}
+    ),
+    max_size=2,
+)
 volumes = st.lists(
     st.one_of(
-        st.fixed_dictionaries({"name": names, "emptyDir": st.just({})}),
-        st.fixed_dictionaries({"name": names, "secret": st.just({"secretName": "s"})}),
+        st.fixed_dictionaries({"name": volume_names, "emptyDir": st.just({})}),
+        st.fixed_dictionaries({"name": volume_names, "secret": st.just({"secretName": "s"})}),
     ),
     max_size=2,
 )
@@ -63,7 +70,7 @@ images = st.fixed_dictionaries(
 pools = st.fixed_dictionaries(
     {"name": st.one_of(names, words)},
     optional={
-        "replicas": st.integers(0, 3),
+        "replicas": st.sampled_from([0, 1, 3, 9_999, 10_001]),
         "images": images,
         "executor": executors,
         "gpu": gpus,
@@ -72,6 +79,7 @@ pools = st.fixed_dictionaries(
         "extraArgs": st.lists(words, max_size=2),
         "env": env,
         "volumes": volumes,
+        "volumeClaimTemplates": templates,
         "nodeConfig": st.dictionaries(words, words, max_size=2),
     },
 )
@@ -80,7 +88,11 @@ services = st.fixed_dictionaries(
     optional={
         "type": st.sampled_from(["ClusterIP", "NodePort", "LoadBalancer", "ExternalName"]),
         "ports": st.dictionaries(
-            st.sampled_from(["grpc", "serverAppIO", "extra"]), st.sampled_from([0, 1, 65535, 65536])
+            st.sampled_from(["grpc", "serverAppIO", "extra"]),
+            st.sampled_from([0, 1, 9091, 9093, 65536]),
+        ),
+        "nodePorts": st.dictionaries(
+            st.sampled_from(["grpc", "serverAppIO", "extra"]), st.sampled_from([30000, 30001])
         ),
         "labels": st.dictionaries(names, names, max_size=1),
     },
@@ -150,6 +162,7 @@ superlinks = st.fixed_dictionaries(
         "env": env,
         "podTemplate": pod_templates,
         "volumes": volumes,
+        "volumeClaimTemplates": templates,
         "persistence": claims,
         "service": services,
     },
@@ -223,7 +236,9 @@ def make_sound(spec: Document) -> None:
     process = spec["isolationMode"] == "process"
     spec.pop("version", None)
     spec["superlink"] |= {"image": "img", "superexecImage": "img" if process else ""}
-    spec["superlink"].pop("service", None)
+    service = spec["superlink"].get("service", {})
+    if service.get("type") != "NodePort":
+        spec["superlink"].pop("service", None)
     if external := spec["superlink"].get("external"):
         spec["superlink"] = {"external": external, "env": spec["superlink"].get("env", [])}
     pools = spec["supernodes"]["pools"] or [{}]

@@ -169,6 +169,60 @@ def set_node_ports(document: Document) -> None:
     document["spec"]["superlink"]["service"] = service
 
 
+def claim(name: str) -> Document:
+    return {"metadata": {"name": name}, "spec": {}}
+
+
+def serve_two_apis_on_one_port(document: Document) -> None:
+    document["spec"]["superlink"]["service"] = {"ports": {"grpc": 9093}}
+
+
+def serve_apps_on_the_port_of_supernodes(document: Document) -> None:
+    document["spec"]["superlink"]["service"] = {"ports": {"grpc": 9091}}
+
+
+def use_a_node_port_twice(document: Document) -> None:
+    ports = {"grpc": 30000, "serverAppIO": 30000}
+    document["spec"]["superlink"]["service"] = {"type": "NodePort", "nodePorts": ports}
+
+
+def claim_twice(document: Document) -> None:
+    document["spec"]["superlink"]["volumeClaimTemplates"] = [claim("a"), claim("a")]
+
+
+def claim_twice_in_a_pool(document: Document) -> None:
+    document["spec"]["supernodes"]["pools"][0]["volumeClaimTemplates"] = [claim("a"), claim("a")]
+
+
+def be_like_the_operators(document: Document) -> None:
+    document["spec"]["superlink"]["volumes"] = [{"name": "flower-tls", "emptyDir": {}}]
+
+
+def be_like_the_operators_in_a_pool(document: Document) -> None:
+    document["spec"]["supernodes"]["pools"][0]["volumeClaimTemplates"] = [claim("flower-keys")]
+
+
+def name_a_volume_like_a_claim(document: Document) -> None:
+    document["spec"]["superlink"]["volumeClaimTemplates"] = [claim("a")]
+    document["spec"]["superlink"]["volumes"] = [{"name": "a", "emptyDir": {}}]
+
+
+def name_a_volume_of_a_pool_like_a_claim(document: Document) -> None:
+    pool = document["spec"]["supernodes"]["pools"][0]
+    pool |= {"volumeClaimTemplates": [claim("a")], "volumes": [{"name": "a", "emptyDir": {}}]}
+
+
+def name_a_volume_like_the_state(document: Document) -> None:
+    superlink = document["spec"]["superlink"]
+    superlink |= {"persistence": {"size": "1Gi"}, "volumes": [{"name": "state", "emptyDir": {}}]}
+
+
+def name_a_pool_like_an_object_of_another(document: Document) -> None:
+    place(document)
+    pool = document["spec"]["supernodes"]["pools"][0]
+    document["spec"]["supernodes"]["pools"].append(pool | {"name": f"{pool['name']}-ca"})
+
+
 def begin_with_a_digit(document: Document) -> None:
     document["metadata"]["name"] = "1st"
 
@@ -312,6 +366,61 @@ def be_long(document: Document) -> None:
         ),
         (
             document(),
+            serve_two_apis_on_one_port,
+            "spec.superlink.service.ports.grpc and extra must not be the same port",
+        ),
+        (
+            document(isolation="process"),
+            serve_apps_on_the_port_of_supernodes,
+            "spec.superlink.service.ports.serverAppIO must not be the port of grpc or extra",
+        ),
+        (
+            document(),
+            use_a_node_port_twice,
+            "spec.superlink.service.nodePorts must be different ports",
+        ),
+        (
+            document(),
+            claim_twice,
+            "spec.superlink.volumeClaimTemplates must have different names",
+        ),
+        (
+            document(),
+            claim_twice_in_a_pool,
+            "spec.supernodes.pools[*].volumeClaimTemplates must have different names",
+        ),
+        (
+            document(),
+            be_like_the_operators,
+            "spec.superlink.volumes and volumeClaimTemplates must not have the names of the",
+        ),
+        (
+            document(),
+            be_like_the_operators_in_a_pool,
+            "spec.supernodes.pools[*].volumes and volumeClaimTemplates must not have the names of",
+        ),
+        (
+            document(),
+            name_a_volume_like_a_claim,
+            "spec.superlink.volumes must not have the name of one of its volumeClaimTemplates",
+        ),
+        (
+            document(),
+            name_a_volume_of_a_pool_like_a_claim,
+            "spec.supernodes.pools[*].volumes must not have the name of one of its",
+        ),
+        (
+            document(),
+            name_a_volume_like_the_state,
+            "spec.superlink.volumes and volumeClaimTemplates must not hold 'state'",
+        ),
+        (
+            document(),
+            name_a_pool_like_an_object_of_another,
+            "spec.supernodes.pools[*].name must not be that of a pool with placement and one of",
+        ),
+        (
+            document(),
             begin_with_a_digit,
             "metadata.name must start with a letter, end with a letter or digit and hold only "
             "lower-case letters, digits and '-'",
@@ -333,6 +442,8 @@ def test_a_broken_rule_is_refused_in_these_words(
     assert answer.endswith((".", "]"))
     (rule,) = (rule for rule in RULES if rule.message.startswith(message))
     assert answer.count(rule.message) == 1
+    with pytest.raises(InvalidFederation, match=re.escape(message)):
+        parse(manifest)
 
 
 def test_every_broken_rule_is_told_at_once(control_plane: ControlPlane) -> None:

@@ -42,6 +42,26 @@ def test_defaults_are_those_of_the_api() -> None:
             document(superlink={"imag": "x"}),
             "spec.superlink.imag: is not a field; did you mean image?",
         ),
+        (
+            document(superlink={"service": {"ports": {"grpc": 9093}}}),
+            "spec.superlink.service.ports.extra: spec.superlink.service.ports.grpc and extra must "
+            "not be the same port: each leads to another API",
+        ),
+        (
+            document(isolation="process", superlink={"service": {"ports": {"grpc": 9091}}}),
+            "spec.superlink.service.ports.serverAppIO: spec.superlink.service.ports.serverAppIO "
+            "must not be the port of grpc or extra when isolationMode=process: each leads to "
+            "another API",
+        ),
+        (
+            document(
+                superlink={
+                    "service": {"type": "NodePort", "nodePorts": {"grpc": 30000, "extra": 30000}}
+                }
+            ),
+            "spec.superlink.service.nodePorts: spec.superlink.service.nodePorts must be different "
+            "ports",
+        ),
         (document(superlink={"image": ""}), "spec.superlink.image: must not be empty"),
         (
             document(superlink={"image": None}),

@@ -67,15 +67,15 @@ def test_all_of_the_state_is_on_the_claim(release: str, apps: bool) -> None:
         ({"extraArgs": ["--storage-dir", "/x"]}, "extraArgs: --storage-dir is set by persistence"),
         (
             {"volumeClaimTemplates": [{"metadata": {"name": "state"}, "spec": {}}]},
-            "volumeClaimTemplates: a claim is named state, as is that of persistence",
+            "volumeClaimTemplates: spec.superlink.volumes and volumeClaimTemplates must not hold",
         ),
         (
             {"volumes": [{"name": "state", "emptyDir": {}}]},
-            "volumes: a volume is named state, as is that of persistence",
+            "volumes: spec.superlink.volumes and volumeClaimTemplates must not hold 'state' when",
         ),
         (
             {"podTemplate": {"spec": {"volumes": [{"name": "state", "emptyDir": {}}]}}},
-            "volumes: a volume is named state, as is that of persistence",
+            "podTemplate: volume state has the name of a claim; rename one of them",
         ),
         (
             {

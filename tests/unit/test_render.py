@@ -433,6 +433,25 @@ def test_a_container_without_an_image_is_named() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        (
+            {"initContainers": [{"name": "supernode", "image": "i"}]},
+            "two containers are named supernode; rename one",
+        ),
+        (
+            {"volumes": [{"name": "data", "emptyDir": {}}]},
+            "volume data has the name of a claim; rename one of them",
+        ),
+    ],
+)
+def test_names_that_clash_in_a_merged_template_are_named(spec: Document, said: str) -> None:
+    claims = [{"metadata": {"name": "data"}, "spec": {}}]
+    pool = {"podTemplate": {"spec": spec}, "volumeClaimTemplates": claims}
+    assert render_problems(pool=pool) == [f"spec.supernodes.pools[0].podTemplate: {said}"]
+
+
 def test_a_mount_of_nothing_is_named() -> None:
     (said,) = render_problems(superlink={"volumeMounts": [{"name": "db", "mountPath": "/db"}]})
     assert said == (

@@ -15,6 +15,9 @@ from .types import GROUP, KIND, VERSION, Federation
 
 Schema = dict[str, Any]
 
+LONGEST_NUMBER = 4096
+"""In bits. Python writes out no number of many more, and so could not say what is wrong."""
+
 
 def is_federation(document: Any) -> bool:
     """Whether a document is meant as a Federation, by its kind or by its group."""
@@ -70,6 +73,8 @@ def _without_nulls(value: Any, schema: Schema) -> Any:
         return result
     if isinstance(value, list):
         return [_without_nulls(child, schema.get("items", {})) for child in value]
+    if isinstance(value, int) and value.bit_length() > LONGEST_NUMBER:
+        raise InvalidFederation([Problem("", "holds a number of thousands of digits")])
     return value
 
 

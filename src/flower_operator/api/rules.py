@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from .limits import MAX_SUPERNODES
 
 if TYPE_CHECKING:
-    from .types import Federation, Pool
+    from .types import Federation, Pool, SuperLink
 
 Path = tuple[str | int, ...]
 POOLS: Path = ("spec", "supernodes", "pools")
@@ -23,6 +23,22 @@ POOLS: Path = ("spec", "supernodes", "pools")
 # eleven characters of a revision hash behind it first.
 LONGEST_NAME = 63
 LONGEST_STATEFUL_NAME = 52
+
+# Names that the operator gives to volumes of its own; a user's of that name would replace them.
+OWN_VOLUMES = (
+    "flower-ca",
+    "flower-executor",
+    "flower-keys",
+    "flower-node-config",
+    "flower-superexec",
+    "flower-supernode-tls",
+    "flower-tls",
+    "flower-token",
+)
+STATE_VOLUME = "state"
+"""The claim of persistence."""
+# ConfigMaps that a pool with placement has on its clusters, named after the pool's workload.
+PLACED_SUFFIXES = ("-admitted", "-ca", "-report")
 
 ITEM = "[]"
 ROOT: tuple[str, ...] = ()
@@ -234,6 +250,88 @@ def _node_ports_inside(federation: Federation) -> Iterator[Path]:
         yield ("spec", "superlink", "service", "nodePorts")
 
 
+def _ports_twice(federation: Federation) -> Iterator[Path]:
+    ports = federation.spec.superlink.service.ports
+    if ports.grpc == ports.extra:
+        yield (*SERVICE, "ports", "extra")
+
+
+def _runtime_port_twice(federation: Federation) -> Iterator[Path]:
+    ports = federation.spec.superlink.service.ports
+    if _process(federation) and ports.server_app_io in (ports.grpc, ports.extra):
+        yield (*SERVICE, "ports", "serverAppIO")
+
+
+def _node_ports_twice(federation: Federation) -> Iterator[Path]:
+    ports = federation.spec.superlink.service.node_ports
+    fixed = [port for port in (ports.grpc, ports.server_app_io, ports.extra) if port]
+    if len(set(fixed)) < len(fixed):
+        yield (*SERVICE, "nodePorts")
+
+
+def _each(
+    where: Path,
+    broken: Callable[[SuperLink | Pool], Iterator[Path]],
+    applies: Callable[[Federation], bool] = _always,
+) -> Callable[[Federation], Iterator[Path]]:
+    """Violations of the SuperLink, or of each pool, as paths within it."""
+
+    def violations(federation: Federation) -> Iterator[Path]:
+        if not applies(federation):
+            return
+        if where == SUPERLINK:
+            yield from ((*where, *path) for path in broken(federation.spec.superlink))
+            return
+        for position, pool in enumerate(federation.spec.supernodes.pools):
+            yield from ((*POOLS, position, *path) for path in broken(pool))
+
+    return violations
+
+
+def _claim_names(part: SuperLink | Pool) -> list[str]:
+    return [claim["metadata"]["name"] for claim in part.volume_claim_templates]
+
+
+def _claims_twice(part: SuperLink | Pool) -> Iterator[Path]:
+    names = _claim_names(part)
+    if len(set(names)) < len(names):
+        yield ("volumeClaimTemplates",)
+
+
+def _volumes_and_claims(part: SuperLink | Pool) -> Iterator[Path]:
+    claims = _claim_names(part)
+    for position, volume in enumerate(part.volumes):
+        if volume["name"] in claims:
+            yield ("volumes", position, "name")
+
+
+def _own_volumes(part: SuperLink | Pool) -> Iterator[Path]:
+    for position, volume in enumerate(part.volumes):
+        if volume["name"] in OWN_VOLUMES:
+            yield ("volumes", position, "name")
+    for position, name in enumerate(_claim_names(part)):
+        if name in OWN_VOLUMES:
+            yield ("volumeClaimTemplates", position, "metadata", "name")
+
+
+def _state_twice(federation: Federation) -> Iterator[Path]:
+    superlink = federation.spec.superlink
+    if superlink.persistence is None:
+        return
+    if STATE_VOLUME in _claim_names(superlink):
+        yield (*SUPERLINK, "volumeClaimTemplates")
+    if any(volume["name"] == STATE_VOLUME for volume in superlink.volumes):
+        yield (*SUPERLINK, "volumes")
+
+
+def _pool_names_taken(federation: Federation) -> Iterator[Path]:
+    pools = federation.spec.supernodes.pools
+    taken = {pool.name + suffix for pool in pools if pool.placement for suffix in PLACED_SUFFIXES}
+    for position, pool in enumerate(pools):
+        if pool.name in taken:
+            yield (*POOLS, position, "name")
+
+
 def _name_unfit(federation: Federation) -> Iterator[Path]:
     if not re.fullmatch("[a-z]([-a-z0-9]*[a-z0-9])?", federation.name):
         yield ("metadata", "name")
@@ -251,6 +349,12 @@ def _pool_name_too_long(federation: Federation) -> Iterator[Path]:
         if len(pool_name(federation.name, pool.name)) > limit:
             yield (*POOLS, position, "name")
 
+
+CLAIMANTS = (("spec.superlink", SUPERLINK), ("spec.supernodes.pools[*]", POOL))
+VOLUMES_APART = (
+    "!has({part}.volumes) || !has({part}.volumeClaimTemplates) || "
+    "{part}.volumes.all(v, {part}.volumeClaimTemplates.all(c, c.metadata.name != v.name))"
+)
 
 RULES = (
     Rule(
@@ -429,6 +533,82 @@ RULES = (
         "!has(self.nodePorts) || self.type != 'ClusterIP' || !has(self.nodePorts.grpc) && "
         "!has(self.nodePorts.serverAppIO) && !has(self.nodePorts.extra)",
         _node_ports_inside,
+    ),
+    Rule(
+        "spec.superlink.service.ports.grpc and extra must not be the same port: each leads to "
+        "another API",
+        SERVICE,
+        "!has(self.ports) || self.ports.grpc != self.ports.extra",
+        _ports_twice,
+    ),
+    Rule(
+        "spec.superlink.service.ports.serverAppIO must not be the port of grpc or extra when "
+        "isolationMode=process: each leads to another API",
+        SPEC,
+        "!process || !has(superlink.service) || !has(superlink.service.ports) || "
+        "[superlink.service.ports].all(p, p.serverAppIO != p.grpc && p.serverAppIO != p.extra)",
+        _runtime_port_twice,
+    ),
+    Rule(
+        "spec.superlink.service.nodePorts must be different ports",
+        SERVICE,
+        "!has(self.nodePorts) || [self.nodePorts].all(p, "
+        "(!has(p.grpc) || !has(p.extra) || p.grpc != p.extra) && "
+        "(!has(p.serverAppIO) || (!has(p.grpc) || p.grpc != p.serverAppIO) && "
+        "(!has(p.extra) || p.extra != p.serverAppIO)))",
+        _node_ports_twice,
+    ),
+    *(
+        Rule(
+            f"{path}.volumeClaimTemplates must have different names",
+            where,
+            "!has(self.volumeClaimTemplates) || self.volumeClaimTemplates.all(c, "
+            "self.volumeClaimTemplates.exists_one(d, d.metadata.name == c.metadata.name))",
+            _each(where, _claims_twice),
+        )
+        for path, where in CLAIMANTS
+    ),
+    *(
+        Rule(
+            f"{path}.volumes and volumeClaimTemplates must not have the names of the operator's "
+            f"own volumes: {', '.join(OWN_VOLUMES)}",
+            where,
+            f"(!has(self.volumes) || self.volumes.all(v, !(v.name in {list(OWN_VOLUMES)}))) && "
+            "(!has(self.volumeClaimTemplates) || self.volumeClaimTemplates.all(c, "
+            f"!(c.metadata.name in {list(OWN_VOLUMES)})))",
+            _each(where, _own_volumes),
+        )
+        for path, where in CLAIMANTS
+    ),
+    Rule(
+        "spec.superlink.volumes must not have the name of one of its volumeClaimTemplates",
+        SUPERLINK,
+        VOLUMES_APART.format(part="self"),
+        _each(SUPERLINK, _volumes_and_claims),
+    ),
+    Rule(
+        "spec.supernodes.pools[*].volumes must not have the name of one of its "
+        "volumeClaimTemplates when mode is StatefulSet",
+        SPEC,
+        "!stateful || pools.all(p, " + VOLUMES_APART.format(part="p") + ")",
+        _each(POOL, _volumes_and_claims, _stateful),
+    ),
+    Rule(
+        f"spec.superlink.volumes and volumeClaimTemplates must not hold {STATE_VOLUME!r} when "
+        "persistence is set: its claim has that name",
+        SUPERLINK,
+        "!has(self.persistence) || (!has(self.volumes) || "
+        f"self.volumes.all(v, v.name != '{STATE_VOLUME}')) && (!has(self.volumeClaimTemplates) || "
+        f"self.volumeClaimTemplates.all(c, c.metadata.name != '{STATE_VOLUME}'))",
+        _state_twice,
+    ),
+    Rule(
+        "spec.supernodes.pools[*].name must not be that of a pool with placement and one of "
+        f"{', '.join(PLACED_SUFFIXES)} behind it: objects of that pool have these names",
+        SPEC,
+        "pools.all(p, !has(p.placement) || pools.all(q, "
+        "!(q.name in [p.name + '-admitted', p.name + '-ca', p.name + '-report'])))",
+        _pool_names_taken,
     ),
     Rule(
         "spec.supernodes.pools[*].executor may not be kubernetes in pools with placement: no "

@@ -69,10 +69,13 @@ class Manifests:
     @property
     def secrets(self) -> dict[str, Files]:
         """The files of each Secret, by its name."""
+        secrets = [
+            each for each in self.others if isinstance(each, dict) and each.get("kind") == "Secret"
+        ]
         return {
-            str(each["metadata"]["name"]): decode_secret(each.get("data"))
-            for each in self.others
-            if isinstance(each, dict) and each.get("kind") == "Secret" and each.get("metadata")
+            str(metadata["name"]): decode_secret(secret.get("data"))
+            for secret in secrets
+            if isinstance(metadata := secret.get("metadata"), dict) and "name" in metadata
         }
 
     def render(

@@ -11,12 +11,12 @@ from pathlib import Path
 from signal import SIGHUP
 
 from ..api.problems import InvalidFederation
+from ..api.rules import STATE_VOLUME
 from ..api.types import Federation
 from ..flower.compatibility import database_mismatch
 from ..flower.node_config import fill_in
 from ..flower.releases import Release, parse_release
 from ..render import Facts, Plan, render
-from ..render.persistence import VOLUME
 from ..runs.environments import environment, installed_release
 from ..trust.keys import keyring_name
 from ..trust.layout import Files
@@ -289,7 +289,7 @@ def _refuse_missing_folders(plan: Plan) -> None:
 def _database(federation: Federation, own: Record) -> Path | None:
     """The folder that outlives the SuperLink, if there is one."""
     kept = federation.spec.superlink.persistence
-    return own_volume(own.folder, "superlink", VOLUME) if kept else None
+    return own_volume(own.folder, "superlink", STATE_VOLUME) if kept else None
 
 
 def _refuse_database(folder: Path | None, superlink: Release) -> None:

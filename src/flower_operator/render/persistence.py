@@ -3,13 +3,13 @@
 from typing import Any
 
 from ..api.problems import Problem
-from ..api.types import Federation, SuperLink
+from ..api.rules import STATE_VOLUME
+from ..api.types import Federation
 from ..flower.dialects import Dialect
 from . import pods
 
 Object = dict[str, Any]
 
-VOLUME = "state"
 FOLDER = "/var/lib/flower"
 
 # Pods are otherwise left on a node that is gone for five minutes.
@@ -27,7 +27,7 @@ def claims(federation: Federation) -> list[Object]:
     """The claims of the SuperLink: the user's, and the one for its state."""
     superlink = federation.spec.superlink
     wanted = superlink.persistence
-    if not wanted or _is_taken(superlink):  # which `persistence_problems` tells
+    if not wanted:
         return superlink.volume_claim_templates
     spec: Object = {
         "accessModes": wanted.access_modes,
@@ -35,7 +35,7 @@ def claims(federation: Federation) -> list[Object]:
     }
     if wanted.storage_class_name is not None:
         spec["storageClassName"] = wanted.storage_class_name
-    return [*superlink.volume_claim_templates, {"metadata": {"name": VOLUME}, "spec": spec}]
+    return [*superlink.volume_claim_templates, {"metadata": {"name": STATE_VOLUME}, "spec": spec}]
 
 
 def folder(federation: Federation) -> str | None:
@@ -43,7 +43,7 @@ def folder(federation: Federation) -> str | None:
 
 
 def mounts(federation: Federation) -> list[Object]:
-    return [{"name": VOLUME, "mountPath": FOLDER}] if folder(federation) else []
+    return [{"name": STATE_VOLUME, "mountPath": FOLDER}] if folder(federation) else []
 
 
 def ending(federation: Federation) -> Object:
@@ -88,13 +88,9 @@ def persistence_problems(
         for flag in (dialect.database, dialect.storage)
         if flag and _has_flag(superlink.extra_args, flag)
     ]
-    if _is_taken(superlink):
-        problems.append(_taken("spec.superlink.volumeClaimTemplates", "a claim"))
-    if any(volume["name"] == VOLUME for volume in template["spec"]["volumes"]):
-        problems.append(_taken("spec.superlink.volumes", "a volume"))
     for container in template["spec"]["containers"]:
         for mount in container.get("volumeMounts", []):
-            if mount["mountPath"] == FOLDER and mount["name"] != VOLUME:
+            if mount["mountPath"] == FOLDER and mount["name"] != STATE_VOLUME:
                 message = f"{mount['name']} is mounted at {FOLDER}, where persistence has its claim"
                 problems.append(Problem("spec.superlink.volumeMounts", message))
     return problems
@@ -113,14 +109,5 @@ def persistence_notices(federation: Federation, dialect: Dialect) -> list[str]:
     return ["spec.superlink.persistence: not set, so a restart of the SuperLink loses its runs"]
 
 
-def _is_taken(superlink: SuperLink) -> bool:
-    return any(claim["metadata"]["name"] == VOLUME for claim in superlink.volume_claim_templates)
-
-
 def _has_flag(arguments: list[str], flag: str) -> bool:
     return any(each == flag or each.startswith(f"{flag}=") for each in arguments)
-
-
-def _taken(path: str, what: str) -> Problem:
-    message = f"{what} is named {VOLUME}, as is that of persistence; give it another name"
-    return Problem(path, message)

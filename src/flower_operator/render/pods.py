@@ -148,10 +148,18 @@ def template_problems(template: Object, claims: list[Object], where: str) -> lis
     """What Kubernetes would refuse in a merged template, named before it gets there."""
     spec = template["spec"]
     volumes = {volume["name"] for volume in spec["volumes"]}
-    names = [claim["metadata"]["name"] for claim in claims]
+    names = {claim["metadata"]["name"] for claim in claims}
     problems = [
-        Problem(f"{where}.volumeClaimTemplates", f"two claims have the same name: {name}")
-        for name in sorted({name for name in names if names.count(name) > 1})
+        Problem(
+            f"{where}.podTemplate", f"volume {name} has the name of a claim; rename one of them"
+        )
+        for name in sorted(volumes & names)
+    ]
+    started_first = {each["name"] for each in spec.get("initContainers", [])}
+    problems += [
+        Problem(f"{where}.podTemplate", f"two containers are named {each['name']}; rename one")
+        for each in spec["containers"]
+        if each["name"] in started_first
     ]
     for each in [*spec["containers"], *spec.get("initContainers", [])]:
         if "image" not in each:
