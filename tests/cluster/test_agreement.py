@@ -143,7 +143,9 @@ certificates = st.fixed_dictionaries(
         "subjectAltNames": st.lists(names, max_size=2),
     },
 )
-authentications = st.fixed_dictionaries({}, optional={"enabled": st.booleans()})
+authentications = st.fixed_dictionaries(
+    {}, optional={"enabled": st.booleans(), "allowSubprocess": st.booleans()}
+)
 externals = st.fixed_dictionaries(
     {
         "address": st.sampled_from(

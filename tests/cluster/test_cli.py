@@ -385,7 +385,10 @@ def test_another_cluster_joins_with_keys_that_the_superlink_knows(
 ) -> None:
     service: Document = {"type": "NodePort", "nodePorts": {"grpc": 30992}}
     link = {"image": "flwr/superlink:1.41.0", "podTemplate": ON_KUBELET, "service": service}
-    keyed: Document = {"insecure": False, "supernodeAuth": {"enabled": True}}
+    keyed: Document = {
+        "insecure": False,
+        "supernodeAuth": {"enabled": True, "allowSubprocess": True},
+    }
     join = ("join", "lab", "--for", "berlin", "-n", namespace.name)
     namespace.apply(manifest("lab", superlink=link, **keyed))
     namespace.wait_for_condition("lab", "SuperLinkAvailable", "True")

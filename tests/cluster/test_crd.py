@@ -157,7 +157,11 @@ def place_and_launch(document: Document) -> None:
 
 
 def use_keys(document: Document) -> None:
-    document["spec"]["supernodeAuth"] = {"enabled": True}
+    document["spec"]["supernodeAuth"] = {"enabled": True, "allowSubprocess": True}
+
+
+def use_keys_where_apps_can_read_them(document: Document) -> None:
+    document["spec"]["supernodeAuth"] = {"enabled": True, "allowSubprocess": False}
 
 
 def take_certificates_twice(document: Document) -> None:
@@ -353,6 +357,12 @@ def be_long(document: Document) -> None:
             document(),
             use_keys,
             "spec.supernodeAuth.enabled may be true only when insecure=false",
+        ),
+        (
+            document(insecure=False),
+            use_keys_where_apps_can_read_them,
+            "spec.supernodeAuth.enabled needs isolationMode=process or "
+            "spec.supernodeAuth.allowSubprocess=true",
         ),
         (
             document(insecure=False),

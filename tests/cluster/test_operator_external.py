@@ -15,7 +15,7 @@ def joined(**spec: object) -> Document:
         "lab",
         insecure=False,
         isolationMode="process",
-        supernodeAuth={"enabled": True},
+        supernodeAuth={"enabled": True, "allowSubprocess": True},
         superlink={"external": {"address": ADDRESS, "ca": CA}},
         **spec,
     )

@@ -94,7 +94,7 @@ def authenticated(mode: str, release: str, replicas: int | None) -> Document:
     pool: Document = {"name": "default"}
     if replicas:
         pool["replicas"] = replicas
-    security = {"insecure": False, "supernodeAuth": {"enabled": True}}
+    security = {"insecure": False, "supernodeAuth": {"enabled": True, "allowSubprocess": True}}
     return manifest("lab", mode=mode, version=release, pools=[pool], **security)
 
 

@@ -189,7 +189,7 @@ def can_list_secrets(namespace: Namespace, account: str) -> bool:
 
 
 def test_no_key_is_told_to_anyone(namespace: Namespace, operator: OperatorProcess) -> None:
-    namespace.apply(secure(supernodeAuth={"enabled": True}))
+    namespace.apply(secure(supernodeAuth={"enabled": True, "allowSubprocess": True}))
     # Which has no SuperLink that could let SuperNodes in.
     namespace.wait_for_condition("lab", "Ready", "False", "WaitingForKey")
     keys = [

@@ -60,7 +60,7 @@ def private_keys(cluster: ManagedCluster, namespace: Namespace) -> dict[str, str
 
 def keyed_manifest() -> Document:
     """A Federation whose SuperNodes, one on each cluster, have keys."""
-    security = {"insecure": False, "supernodeAuth": {"enabled": True}}
+    security = {"insecure": False, "supernodeAuth": {"enabled": True, "allowSubprocess": True}}
     return fleet_manifest("lab", version=RELEASE, pools=[placed(replicas=1)], **security)
 
 

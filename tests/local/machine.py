@@ -143,7 +143,7 @@ def secure_federation(name: str, release: str, isolation: str, **superlink: Any)
 def keyed_federation(name: str, release: str, isolation: str, **superlink: Any) -> Document:
     """A secure one whose SuperNodes have keys."""
     document = secure_federation(name, release, isolation, **superlink)
-    document["spec"]["supernodeAuth"] = {"enabled": True}
+    document["spec"]["supernodeAuth"] = {"enabled": True, "allowSubprocess": True}
     return document
 
 

@@ -136,6 +136,8 @@ def variations(release: Release) -> Iterator[dict[str, Any]]:
                     pool.setdefault("images", {})["superexecClientApp"] = superexec
                 if insecure:
                     spec.pop("supernodeAuth", None)
+                if "supernodeAuth" in spec:
+                    spec["supernodeAuth"]["allowSubprocess"] = True
                 leave_possible_executors(spec, release)
                 yield copy
 

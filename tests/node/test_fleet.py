@@ -95,7 +95,7 @@ def test_a_fleet_trains(fleet: Hub, namespace: Namespace, tmp_path: Path, releas
             "mode": "StatefulSet",
             "isolationMode": "subprocess",
             "insecure": False,
-            "supernodeAuth": {"enabled": True},
+            "supernodeAuth": {"enabled": True, "allowSubprocess": True},
             "superlink": {"image": f"flwr/superlink:{release}", "service": service},
             "supernodes": {
                 "image": f"flwr/supernode:{release}",

@@ -17,7 +17,10 @@ from tests.node.test_training import train_all, wait_until_connected
 def test_secure_federations_train(namespace: Namespace, tmp_path: Path, release: Release) -> None:
     documents = [federation(each, str(release), each) for each in ("process", "subprocess")]
     for document in documents:
-        document["spec"] |= {"insecure": False, "supernodeAuth": {"enabled": True}}
+        document["spec"] |= {
+            "insecure": False,
+            "supernodeAuth": {"enabled": True, "allowSubprocess": True},
+        }
     with Enforcer(namespace.cluster):
         for name, result in train_all(namespace, release, tmp_path, documents).items():
             reports = sorted(result["reports"], key=lambda report: report["partition-id"])

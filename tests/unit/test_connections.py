@@ -546,7 +546,9 @@ def test_keys_are_registered_at_once_and_unregistered_when_they_are_retired(
         links.online[ADDRESS] = 2
         links.nodes.append(Node(7, "registered", b"a stranger's", ""))
         async with running() as its:
-            secure = outline(insecure=False, supernodeAuth={"enabled": True})
+            secure = outline(
+                insecure=False, supernodeAuth={"enabled": True, "allowSubprocess": True}
+            )
             its.connections.follow(KEY, secure, 2, "roots", (("north", ring, True),))
             await asyncio.sleep(1)
             known = its.connections.get(KEY).enrolment
@@ -573,7 +575,9 @@ def test_a_key_that_is_retired_while_it_is_being_registered_does_not_stay(
         links.online[ADDRESS] = 0
         links.seconds = 2.0
         async with running() as its:
-            secure = outline(insecure=False, supernodeAuth={"enabled": True})
+            secure = outline(
+                insecure=False, supernodeAuth={"enabled": True, "allowSubprocess": True}
+            )
             its.connections.follow(KEY, secure, 1, "roots", (("north", ring, True),))
             await asyncio.sleep(1)
             assert not links.nodes

@@ -38,7 +38,7 @@ def external(address: str = ADDRESS, ca: str | None = CA, **others: Any) -> Docu
 
 
 SECURE: Document = {"superlink": external(), "insecure": False}
-KEYED: Document = {**SECURE, "supernodeAuth": {"enabled": True}}
+KEYED: Document = {**SECURE, "supernodeAuth": {"enabled": True, "allowSubprocess": True}}
 
 
 @pytest.mark.parametrize(

@@ -226,7 +226,10 @@ def test_a_pod_may_start_when_the_hub_says_that_its_key_is_known() -> None:
 
 
 def test_a_pool_with_keys_comes_with_its_agent_and_no_key() -> None:
-    security: Document = {"insecure": False, "supernodeAuth": {"enabled": True}}
+    security: Document = {
+        "insecure": False,
+        "supernodeAuth": {"enabled": True, "allowSubprocess": True},
+    }
     pool = {"name": "edge", "placement": {"name": "all"}}
     federation = parse(document(pool=pool, **security))
     objects = addon_objects(

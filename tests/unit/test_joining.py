@@ -63,10 +63,12 @@ def test_without_tls_there_is_no_ca_and_keys_come_first() -> None:
     (note,) = joining_notices(hub)
     assert "write numbers in their place that no other cluster has" in note
     keyed = replace(JOINING, keys={"0": "private"})
-    secure = parse(document(insecure=False, supernodeAuth={"enabled": True}))
+    secure = parse(
+        document(insecure=False, supernodeAuth={"enabled": True, "allowSubprocess": True})
+    )
     secret, manifest = joining_objects(secure, keyed)
     assert secret["metadata"] == {"name": "fed-supernode-berlin-keys"}
-    assert manifest["spec"]["supernodeAuth"] == {"enabled": True}
+    assert manifest["spec"]["supernodeAuth"] == {"enabled": True, "allowSubprocess": True}
     (note,) = joining_notices(secure)
     assert "the SuperLink forgets these keys" in note
 

@@ -285,7 +285,7 @@ def test_a_ledger_that_is_not_ours_or_makes_no_sense_is_left_alone(
     assert error.value.fault.reason == reason
 
 
-SECURE: Document = {"insecure": False, "supernodeAuth": {"enabled": True}}
+SECURE: Document = {"insecure": False, "supernodeAuth": {"enabled": True, "allowSubprocess": True}}
 SERVICE = {"type": "NodePort", "externalAddress": "hub.example", "nodePorts": {"grpc": 30092}}
 
 

@@ -74,7 +74,7 @@ def test_a_secure_federation_serves_a_certificate_of_its_own_authority() -> None
 
 def test_a_restarted_operator_keeps_every_certificate() -> None:
     async def scenario(cluster: Cluster) -> None:
-        await start(cluster, secure(supernodeAuth={"enabled": True}))
+        await start(cluster, secure(supernodeAuth={"enabled": True, "allowSubprocess": True}))
         await cluster.writes_within(60)
         await cluster.stop_operator()
         cluster.start_operator()
@@ -335,7 +335,7 @@ def test_a_supernode_starts_when_its_key_is_registered() -> None:
     async def scenario(cluster: Cluster) -> None:
         cluster.superlinks.reachable = False
         cluster.start_operator()
-        await cluster.apply(secure(supernodeAuth={"enabled": True}))
+        await cluster.apply(secure(supernodeAuth={"enabled": True, "allowSubprocess": True}))
         await cluster.until(
             lambda: cluster.condition("Ready").get("reason") == "WaitingForKey", "it is not told"
         )
@@ -354,8 +354,12 @@ def test_a_supernode_starts_when_its_key_is_registered() -> None:
 def test_the_keys_of_removed_supernodes_are_unregistered() -> None:
     async def scenario(cluster: Cluster) -> None:
         pools = [{"name": "default", "replicas": 2}, {"name": "second", "replicas": 1}]
-        await start(cluster, secure(supernodeAuth={"enabled": True}, pools=pools))
-        await cluster.apply(secure(supernodeAuth={"enabled": True}, pool={"replicas": 1}))
+        await start(
+            cluster, secure(supernodeAuth={"enabled": True, "allowSubprocess": True}, pools=pools)
+        )
+        await cluster.apply(
+            secure(supernodeAuth={"enabled": True, "allowSubprocess": True}, pool={"replicas": 1})
+        )
         await cluster.until(
             lambda: (
                 [node.name for node in cluster.superlinks.registered if node.status == "registered"]
@@ -374,7 +378,7 @@ def test_the_keys_of_removed_supernodes_are_unregistered() -> None:
 
 def test_keys_are_replaced_by_time_alone_between_runs() -> None:
     async def scenario(cluster: Cluster) -> None:
-        await start(cluster, secure(supernodeAuth={"enabled": True}))
+        await start(cluster, secure(supernodeAuth={"enabled": True, "allowSubprocess": True}))
         first = keys(cluster)
         await sleep_until(START + KEY_LIFE - timedelta(days=1))
         assert keys(cluster) == first

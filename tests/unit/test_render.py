@@ -490,7 +490,9 @@ def test_a_supernode_sees_its_own_key_and_no_other(mode: str, own: str, field: s
 
 
 def test_pods_with_keys_are_held_back_where_someone_lets_them_go() -> None:
-    authenticated = document(insecure=False, supernodeAuth={"enabled": True})
+    authenticated = document(
+        "StatefulSet", "process", insecure=False, supernodeAuth={"enabled": True}
+    )
     rounds = (("default", "2026-01-01T00:00:00+00:00"),)
     facts = Facts(identities=Identities("certificate", "authority", keys=rounds))
     template = find(render(parse(authenticated), facts), "StatefulSet", "fed-supernode-default")[
@@ -503,7 +505,13 @@ def test_pods_with_keys_are_held_back_where_someone_lets_them_go() -> None:
 
 
 def test_more_keys_than_fit_into_a_secret_are_refused() -> None:
-    many = document(insecure=False, supernodeAuth={"enabled": True}, pool={"replicas": 1001})
+    many = document(
+        "StatefulSet",
+        "process",
+        insecure=False,
+        supernodeAuth={"enabled": True},
+        pool={"replicas": 1001},
+    )
     with pytest.raises(InvalidFederation) as refusal:
         render(parse(many), Facts())
     (problem,) = refusal.value.problems

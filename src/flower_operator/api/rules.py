@@ -239,6 +239,13 @@ def _authenticated_without_tls(federation: Federation) -> Iterator[Path]:
         yield ("spec", "supernodeAuth", "enabled")
 
 
+def _keys_that_apps_can_read(federation: Federation) -> Iterator[Path]:
+    authentication = federation.spec.supernode_auth
+    allowed = _process(federation) or authentication.allow_subprocess
+    if authentication.enabled and not allowed:
+        yield ("spec", "supernodeAuth", "enabled")
+
+
 def _two_sources_of_certificates(federation: Federation) -> Iterator[Path]:
     if federation.spec.tls.secret_name and federation.spec.tls.issuer_ref:
         yield ("spec", "tls", "issuerRef")
@@ -519,6 +526,15 @@ RULES = (
         SPEC,
         "!keys || !insecure",
         _authenticated_without_tls,
+    ),
+    Rule(
+        "spec.supernodeAuth.enabled needs isolationMode=process or "
+        "spec.supernodeAuth.allowSubprocess=true: in subprocess isolation ClientApps can read "
+        "their SuperNode's private key",
+        SPEC,
+        "!keys || process || has(self.supernodeAuth.allowSubprocess) && "
+        "self.supernodeAuth.allowSubprocess",
+        _keys_that_apps_can_read,
     ),
     Rule(
         "spec.tls.issuerRef must not be set when spec.tls.secretName is: the certificate comes "

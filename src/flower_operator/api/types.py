@@ -390,7 +390,15 @@ class SuperNodeAuth(Part):
         default=False,
         description=(
             "true: every SuperNode has a key of its own, and the SuperLink lets in only those "
-            "whose key is registered. Needs insecure: false."
+            "whose key is registered. Needs insecure: false, and isolationMode: process or "
+            "allowSubprocess."
+        ),
+    )
+    allow_subprocess: bool = Field(
+        default=False,
+        description=(
+            "true: keys may be used with isolationMode: subprocess, where ClientApps run in their "
+            "SuperNode's container. App code can then read the SuperNode's private key."
         ),
     )
 

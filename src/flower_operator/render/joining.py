@@ -47,7 +47,8 @@ def joining_objects(federation: Federation, joining: Joining) -> list[Object]:
         joined["version"] = spec.version
     joined["insecure"] = spec.insecure
     if joining.keys:
-        joined["supernodeAuth"] = {"enabled": True}
+        allowed = {"allowSubprocess": True} if spec.supernode_auth.allow_subprocess else {}
+        joined["supernodeAuth"] = {"enabled": True} | allowed
     if joining.grant:
         joined["interconnect"] = spec.interconnect
     joined["superlink"] = {"external": external}

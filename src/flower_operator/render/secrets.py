@@ -83,6 +83,25 @@ def name_notices(federation: Federation) -> list[str]:
     ]
 
 
+def readable_key_notices(federation: Federation) -> list[str]:
+    """For the status on a cluster: private keys that lie where app code runs."""
+    spec, notices = federation.spec, []
+    if spec.insecure or spec.isolation_mode == "process":
+        return []
+    if not spec.superlink.external:
+        notices.append(
+            "spec.isolationMode: in subprocess isolation ServerApps run in the SuperLink's "
+            "container and can read the private key of its certificate; in process isolation "
+            "they cannot"
+        )
+    if spec.supernode_auth.enabled:
+        notices.append(
+            "spec.supernodeAuth.allowSubprocess: ClientApps run in their SuperNode's container "
+            "and can read its private key"
+        )
+    return notices
+
+
 def superlink_annotations(facts: Facts, *, trusts: bool, shares: bool) -> dict[str, str]:
     """On the SuperLink's pod: what it was started with. `trusts`: it is a client of itself."""
     found = facts.identities

@@ -10,7 +10,12 @@ from ..render import Facts, Plan
 from ..render.metadata import namespace_of
 from ..render.network import control_notices
 from ..render.persistence import keeps_state, persistence_notices
-from ..render.secrets import name_notices, superexec_secret, supernode_certificate
+from ..render.secrets import (
+    name_notices,
+    readable_key_notices,
+    superexec_secret,
+    supernode_certificate,
+)
 from ..render.serverapp import is_apart, is_relayed, is_remote, serverapp_notices
 from ..render.superlink import control_address
 from ..trust.names import server_names, service_name, supernode_names
@@ -144,6 +149,7 @@ def outline_of(federation: Federation, plan: Plan, facts: Facts) -> Outline:
             *persistence_notices(federation, plan.releases.superlink_dialect),
             *serverapp_notices(federation),
             *name_notices(federation),
+            *readable_key_notices(federation),
         ),
         suspended=spec.suspend,
         secure=not spec.insecure,
