@@ -230,6 +230,10 @@ ATTACKS: dict[str, tuple[Document, str]] = {
         },
         "superlink: executor",
     ),
+    "volume on another cluster": (
+        pool(placement={"name": "all"}, volumes=[{"name": "loot", "emptyDir": {}}]),
+        "pools with placement",
+    ),
     "certificate for any name": (
         {"insecure": False, "tls": {"issuerRef": ISSUER, "subjectAltNames": ["bank.example"]}},
         "spec.tls.issuerRef",
