@@ -18,8 +18,10 @@ from flower_operator.local.expansion import expand
 from flower_operator.render import Facts, render
 from flower_operator.render import releases as render_releases
 from flower_operator.runs.environments import environment
+from flower_operator.status.troubles import Trouble, refuses_arguments
 from scripts.manifests import EXAMPLES
 from tests.harness.releases import QUICK_RELEASES, RELEASES, extended_unless
+from tests.unit.federations import document as federation_document
 
 ASK = Path(__file__).with_name("parse_arguments.py")
 COMMANDS = {
@@ -41,6 +43,25 @@ POOL_LABEL = "flower.flwr.ai/pool"
 def test_every_example_is_accepted_and_understood(release: Release) -> None:
     (complaints,) = judge(release, [dialect_of(release)])
     assert not complaints
+
+
+@pytest.mark.parametrize("container", COMMANDS)
+def test_what_the_oldest_release_says_of_the_flags_of_the_newest_is_recognized(
+    container: str,
+) -> None:
+    """The status then names the release that was assumed."""
+    newest = federation_document(isolation="process", version=str(RELEASES[-1]))
+    found = dict(containers_by_name(newest))[container]
+    arguments = [expand(text, VARIABLES) for text in found["args"]]
+    (answer,) = ask(RELEASES[0], [[COMMANDS[container], arguments]])
+    words = " ".join(answer["error"].split())
+    trouble = Trouble("CrashLoop", f"container {container} ended with exit code 2: {words}")
+    assert refuses_arguments(trouble, container), answer
+
+
+def containers_by_name(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for _, container in containers(render(parse(document), Facts()).objects):
+        yield container["name"], container
 
 
 @pytest.mark.extended

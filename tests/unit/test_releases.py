@@ -76,16 +76,17 @@ def test_images_without_a_release_follow_the_superlink() -> None:
     supernode = container(pod(rendered, "StatefulSet", "fed-supernode-default"), "supernode")
     assert "--clientappio-api-address" in supernode["args"]
     assert rendered.notices[0] == (
-        "spec.supernodes.image: my-app/client:latest names no Flower release, taken as 1.25.0; "
-        "spec.version says it for sure"
+        "spec.supernodes.image: my-app/client:latest names no Flower release, so it is assumed to "
+        "be 1.25.0; set spec.version to the release that it has"
     )
 
 
 def test_no_release_anywhere_is_the_newest_with_a_notice() -> None:
     rendered = plan(superlink={"image": "a"}, supernodes={"image": "b"})
     assert "--host" in superlink_flags(rendered)
-    assert f"spec.superlink.image: a names no Flower release, taken as {NEWEST}" in str(
-        rendered.notices
+    assert (
+        f"spec.superlink.image: a names no Flower release, so it is assumed to be {NEWEST}"
+        in str(rendered.notices)
     )
 
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flower_operator.api.types import Condition, FederationStatus
+from flower_operator.flower.releases import NEWEST
 from flower_operator.operator.desired import desired_of
 from flower_operator.status.conditions import LONGEST_MESSAGE, Finding
 from flower_operator.status.observation import Connected, Fault, Observation
@@ -844,3 +845,76 @@ def test_degraded_is_true_exactly_while_there_are_faults(
     assert (conditions["Degraded"].status == "True") == expected
     if expected:
         assert conditions["Ready"].status == "False"
+
+
+# Releases that were assumed.
+
+UNKNOWN = (
+    "container {} ended with exit code 2: usage: ... error: unrecognized arguments: --host 0.0.0.0"
+)
+MISSING = "container {} ended with exit code 2: the following arguments are required: --plugin-type"
+OBSOLETE = (
+    "container {} ended with exit code 2: error: argument --fleet-api-address: this option is no "
+    "longer supported"
+)
+
+
+def crash(container: str, words: str = UNKNOWN) -> Trouble:
+    return Trouble("CrashLoop", words.format(container))
+
+
+def test_a_release_that_is_assumed_is_told_whatever_else_there_is_to_tell() -> None:
+    assumed = outline(superlink={"image": "link:v3"}, supernodes={"image": "node:v3"})
+    said = (
+        f"spec.superlink.image: link:v3 names no Flower release, so it is assumed to be {NEWEST}; "
+        "set spec.version to the release that it has"
+    )
+    ready = status(assumed, healthy()).conditions[0]
+    assert (ready.status, ready.message.count(said)) == ("True", 1)
+    starting = with_superlink(replicated(SUPERLINK, 1, readyReplicas=0, availableReplicas=0))
+    failing = healthy(pods=[pod(Trouble("OutOfMemory", "container superlink was killed"))])
+    for observation in (starting, failing, healthy(pending=["Deployment"])):
+        ready = status(assumed, observation).conditions[0]
+        assert (ready.status, ready.message.count(said)) == ("False", 1)
+    named = outline(
+        superlink={"image": "link:v3"}, supernodes={"image": "n:v3"}, version=str(NEWEST)
+    )
+    assert "assumed" not in status(named, starting).conditions[0].message
+
+
+@pytest.mark.parametrize("words", [UNKNOWN, MISSING, OBSOLETE])
+@pytest.mark.parametrize(
+    ("component", "container", "image"),
+    [
+        ("superlink", "superlink", "spec.superlink.image: link:v3"),
+        ("superlink", "superexec-serverapp", "spec.superlink.superexecImage: app:v3"),
+        ("supernode", "supernode", "spec.supernodes.image: node:v3"),
+        (
+            "supernode",
+            "superexec-clientapp",
+            "spec.supernodes.pools[0].images.superexecClientApp: app:v3",
+        ),
+    ],
+)
+def test_a_container_that_an_assumed_release_ends_names_that_release(
+    component: str, container: str, image: str, words: str
+) -> None:
+    assumed = outline(
+        isolation="process",
+        superlink={"image": "link:v3", "superexecImage": "app:v3"},
+        supernodes={"image": "node:v3"},
+        pool={"images": {"superexecClientApp": "app:v3"}},
+    )
+    crashing = healthy(pods=[pod(crash(container, words), component=component)])
+    ready = status(assumed, crashing).conditions[0]
+    assert (ready.status, ready.reason) == ("False", "ReleaseAssumed")
+    assert ready.message.startswith(f"pod fed-{component}-0: container {container} ended with")
+    assert f"{image} names no Flower release, so it is assumed to be {NEWEST}" in ready.message
+
+
+def test_a_container_whose_release_is_known_ends_by_another_mistake() -> None:
+    named = outline(superlink={"extraArgs": ["--hots"]})
+    crashing = healthy(pods=[pod(crash("superlink"), component="superlink")])
+    ready = status(named, crashing).conditions[0]
+    assert ready.reason == "CrashLoop"
+    assert "assumed" not in ready.message

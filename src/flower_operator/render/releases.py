@@ -1,5 +1,6 @@
 """Which Flower release each part of a Federation runs, and whether they can talk."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..api.problems import InvalidFederation, Problem
@@ -13,11 +14,15 @@ from ..flower.compatibility import (
 from ..flower.dialects import NEWEST, OLDEST, Dialect, dialect_of
 from ..flower.releases import Release, parse_release, release_of_image
 
+Assumed = tuple[tuple[str, str], ...]
+"""Containers whose release is a guess, each with a sentence that says so."""
+
 
 @dataclass(frozen=True)
 class PoolReleases:
     supernode: Release
     clientapp: Release
+    assumed: Assumed = ()
 
     @property
     def supernode_dialect(self) -> Dialect:
@@ -37,6 +42,8 @@ class Releases:
     serverapp: Release
     pools: tuple[PoolReleases, ...]
     notices: tuple[str, ...]
+    assumed: Assumed = ()
+    """Of the SuperLink and the SuperExec for ServerApps."""
 
     @property
     def superlink_dialect(self) -> Dialect:
@@ -60,10 +67,10 @@ def find_releases(federation: Federation) -> Releases:
     pools = []
     for position, pool in enumerate(spec.supernodes.pools):
         images = f"spec.supernodes.pools[{position}].images"
+        path, image = "spec.supernodes.image", spec.supernodes.image
         if pool.images.supernode:
-            supernode = finder.find(f"{images}.supernode", pool.images.supernode, superlink)
-        else:
-            supernode = finder.find("spec.supernodes.image", spec.supernodes.image, superlink)
+            path, image = f"{images}.supernode", pool.images.supernode
+        supernode = finder.find(path, image, superlink)
         clientapp = finder.find_superexec(
             f"{images}.superexecClientApp", pool.images.superexec_client_app, supernode
         )
@@ -74,14 +81,20 @@ def find_releases(federation: Federation) -> Releases:
         if pool.executor == "kubernetes":
             path = f"spec.supernodes.pools[{position}].executor"
             finder.compare(path, executor_mismatch(clientapp, secure=False))
-        pools.append(PoolReleases(supernode, clientapp))
+        containers = {"supernode": path, "superexec-clientapp": f"{images}.superexecClientApp"}
+        pools.append(PoolReleases(supernode, clientapp, finder.assumptions(containers)))
     finder.compare("spec.superlink.superexecImage", serverapp_mismatch(superlink, serverapp))
     if spec.superlink.executor == "kubernetes":
         mismatch = executor_mismatch(serverapp, secure=not spec.insecure)
         finder.compare("spec.superlink.executor", mismatch)
     if finder.problems:
         raise InvalidFederation(finder.problems)
-    return Releases(superlink, serverapp, tuple(pools), tuple(finder.notices))
+    containers = {
+        "superlink": "spec.superlink.image",
+        "superexec-serverapp": "spec.superlink.superexecImage",
+    }
+    assumed = finder.assumptions(containers)
+    return Releases(superlink, serverapp, tuple(pools), tuple(finder.notices), assumed)
 
 
 class _Finder:
@@ -91,6 +104,8 @@ class _Finder:
         self.spec = federation.spec
         self.problems: dict[Problem, None] = {}
         self.notices: dict[str, None] = {}
+        self.assumed: dict[str, str] = {}
+        """By path of an image, what was assumed of it."""
         self.version = self._version()
 
     def usual(self) -> Release:
@@ -104,7 +119,11 @@ class _Finder:
 
     def find_superexec(self, path: str, image: str | None, owner: Release) -> Release:
         """A SuperExec's image is the app's own; untold, its release is that of its owner."""
-        return self.find(path, image, owner) if image and release_of_image(image) else owner
+        if image and release_of_image(image):
+            return self.find(path, image, owner)
+        if image and not self.version:
+            self._assume(path, image, owner)
+        return owner
 
     def find(self, path: str, image: str, usual: Release) -> Release:
         tagged = release_of_image(image)
@@ -116,12 +135,17 @@ class _Finder:
                 )
             return self.version
         if tagged is None:
-            self._notice(
-                f"{path}: {image} names no Flower release, taken as {usual}; "
-                "spec.version says it for sure"
-            )
+            self._notice(self._assume(path, image, usual))
             return usual
         return self._checked(path, tagged)
+
+    def assumptions(self, containers: Mapping[str, str]) -> Assumed:
+        """`containers`: the path of each one's image."""
+        return tuple(
+            (container, self.assumed[path])
+            for container, path in containers.items()
+            if path in self.assumed
+        )
 
     def compare(self, path: str, mismatch: str | None) -> None:
         if mismatch:
@@ -148,6 +172,13 @@ class _Finder:
                 f"it is run like {NEWEST}"
             )
         return max(release, OLDEST)
+
+    def _assume(self, path: str, image: str, release: Release) -> str:
+        self.assumed[path] = (
+            f"{path}: {image} names no Flower release, so it is assumed to be {release}; set "
+            "spec.version to the release that it has"
+        )
+        return self.assumed[path]
 
     def _notice(self, text: str) -> None:
         self.notices[text] = None

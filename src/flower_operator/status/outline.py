@@ -10,6 +10,7 @@ from ..render import Facts, Plan
 from ..render.metadata import namespace_of
 from ..render.network import control_notices
 from ..render.persistence import keeps_state, persistence_notices
+from ..render.releases import Assumed
 from ..render.secrets import (
     name_notices,
     readable_key_notices,
@@ -45,6 +46,7 @@ class PoolOutline:
     """SuperNodes with a number, also while it is suspended."""
     rollout: Rollout = ROLLOUT
     """How what is new reaches its clusters, where it has a placement."""
+    assumed: Assumed = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,8 @@ class Outline:
     """Whether Skupper is to lead other clusters to the SuperLink."""
     external: bool = False
     """Whether the SuperLink runs elsewhere; `endpoint` is its address then."""
+    assumed: Assumed = ()
+    """Containers of the SuperLink whose release is a guess."""
 
 
 def outline_of(federation: Federation, plan: Plan, facts: Facts) -> Outline:
@@ -122,6 +126,7 @@ def outline_of(federation: Federation, plan: Plan, facts: Facts) -> Outline:
             position=position,
             size=pool.replicas or 0,
             rollout=pool.placement.rollout if pool.placement else ROLLOUT,
+            assumed=releases.assumed,
         )
         for position, (pool, releases) in enumerate(
             zip(spec.supernodes.pools, plan.releases.pools, strict=True)
@@ -165,6 +170,7 @@ def outline_of(federation: Federation, plan: Plan, facts: Facts) -> Outline:
         exposure=exposure_of(federation) if placed else None,
         interconnected=bool(spec.interconnect) and not external,
         external=external is not None,
+        assumed=plan.releases.assumed,
     )
 
 

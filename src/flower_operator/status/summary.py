@@ -6,16 +6,21 @@ from datetime import datetime
 
 from ..api.types import Condition, Endpoints, FederationStatus, PoolStatus
 from ..render.metadata import SUPEREXEC_SERVERAPP
+from ..render.releases import Assumed
 from .conditions import Finding, conditions_of
 from .observation import Connected, Fault, Observation, Placed
 from .observed import Pod, Workload
 from .outline import Outline, PoolOutline
+from .troubles import Trouble, refuses_arguments
 
 READY = "Ready"
 RECONCILING = "Reconciling"
 SUPERLINK_AVAILABLE = "SuperLinkAvailable"
 DEGRADED = "Degraded"
 UPGRADING = "Upgrading"
+
+# Images of SuperExecs are the apps' own and follow their owners without a word.
+NAMED_CONTAINERS = ("superlink", "supernode")
 
 EXTERNAL = "External"
 """Why it is not known whether a SuperLink is available."""
@@ -144,10 +149,10 @@ def _findings(
         waiting = (upgrade.reason, upgrade.message)
     if faults:
         reconciling = Finding(RECONCILING, False, faults[0].reason, "waiting for a fault to end")
-        verdict = Finding(READY, False, faults[0].reason, faults[0].message)
+        verdict = _unready(outline, faults[0].reason, faults[0].message)
     elif waiting:
         reconciling = Finding(RECONCILING, True, *waiting)
-        verdict = Finding(READY, False, *waiting)
+        verdict = _unready(outline, *waiting)
     else:
         reconciling = Finding(RECONCILING, False, "Done", "everything is as the spec says")
         notes = [*observation.notes, *observation.interconnected.notes]
@@ -199,6 +204,14 @@ def _waiting(
     return None
 
 
+def _unready(outline: Outline, reason: str, message: str) -> Finding:
+    """What is assumed of images may be why."""
+    assumed = [*outline.assumed, *(each for pool in outline.pools for each in pool.assumed)]
+    images = dict.fromkeys(sentence for name, sentence in assumed if name in NAMED_CONTAINERS)
+    notes = "".join(f"; note: {sentence}" for sentence in images if sentence not in message)
+    return Finding(READY, False, reason, message + notes)
+
+
 def _settled(outline: Outline, notes: Sequence[str], counts: tuple[int, int]) -> Finding:
     if outline.suspended:
         goes_on = "" if outline.external else ", the SuperLink does"
@@ -232,7 +245,8 @@ def _degradation(faults: Sequence[Fault]) -> Finding:
 def _superlink(outline: Outline, observation: Observation, now: datetime) -> _Part:
     workload = observation.workloads.get((outline.superlink_kind, outline.superlink))
     pods = [pod for pod in observation.pods if pod.component == "superlink"]
-    return _Part("the SuperLink", workload, _faults(workload, pods, observation, now))
+    faults = _faults(workload, pods, observation, now, outline.assumed)
+    return _Part("the SuperLink", workload, faults)
 
 
 def _serverapp(outline: Outline, observation: Observation, now: datetime) -> list[_Part]:
@@ -241,7 +255,7 @@ def _serverapp(outline: Outline, observation: Observation, now: datetime) -> lis
         return []
     workload = observation.workloads.get(("Deployment", outline.serverapp))
     pods = [pod for pod in observation.pods if pod.component == SUPEREXEC_SERVERAPP]
-    faults = _faults(workload, pods, observation, now)
+    faults = _faults(workload, pods, observation, now, outline.assumed)
     return [_Part("the SuperExec for ServerApps", workload, faults)]
 
 
@@ -255,12 +269,16 @@ def _pool(pool: PoolOutline, observation: Observation, now: datetime) -> _Part:
         for pod in sorted(pods, key=lambda each: each.name)
         if pod.name in observation.waiting
     )
-    faults = _faults(workload, pods, observation, now)
+    faults = _faults(workload, pods, observation, now, pool.assumed)
     return _Part(f"pool {pool.name}", workload, faults, next(words, ""))
 
 
 def _faults(
-    workload: Workload | None, pods: Iterable[Pod], observation: Observation, now: datetime
+    workload: Workload | None,
+    pods: Iterable[Pod],
+    observation: Observation,
+    now: datetime,
+    assumed: Assumed,
 ) -> tuple[Fault, ...]:
     found = []
     if workload and workload.created < workload.desired:
@@ -273,12 +291,20 @@ def _faults(
             continue
         for trouble in pod.troubles:
             if trouble.until is None or trouble.until > now.timestamp():
-                found.append(Fault(trouble.reason, f"pod {pod.name}: {trouble.message}"))
+                found.append(_fault(pod, trouble, assumed))
     if workload and not settled:
         for mishap in observation.mishaps:
             if workload.metadata.name in mishap.workloads and mishap.until > now.timestamp():
                 found.append(Fault("VolumeNotMounted", f"pod {mishap.pod}: {mishap.message}"))
     return tuple(found)
+
+
+def _fault(pod: Pod, trouble: Trouble, assumed: Assumed) -> Fault:
+    message = f"pod {pod.name}: {trouble.message}"
+    for container, sentence in assumed:
+        if refuses_arguments(trouble, container):
+            return Fault("ReleaseAssumed", f"{message}; {sentence}")
+    return Fault(trouble.reason, message)
 
 
 def _desired(pool: PoolOutline, part: _Part) -> int:

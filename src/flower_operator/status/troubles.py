@@ -27,6 +27,10 @@ CONFIG_REASONS = {
 FIRST_BACKOFF = 10.0
 LONGEST_BACKOFF = 300.0
 LONGEST_WORDS = 400
+# What a release of flwr says of flags of another one.
+UNKNOWN_ARGUMENTS = re.compile(
+    r"unrecognized arguments: |arguments are required: |no longer supported|No such option"
+)
 
 
 class Trouble(Struct, frozen=True):
@@ -34,6 +38,12 @@ class Trouble(Struct, frozen=True):
     message: str
     until: float | None = None
     """When it will be over, as seconds of the epoch, unless it happens again."""
+
+
+def refuses_arguments(trouble: Trouble, container: str) -> bool:
+    """Whether this container ended because it does not know how it was started."""
+    own = trouble.message.startswith(f"container {container} ended ")
+    return own and UNKNOWN_ARGUMENTS.search(trouble.message) is not None
 
 
 class _Waiting(Struct):
