@@ -14,7 +14,7 @@ PROCESSES = 2
 """A Federation is reconciled by one worker at a time, so a slow Secret leaves one to the others."""
 IDLE_SECONDS = 10.0
 MAKE_SECONDS = 60.0
-INSPECT_SECONDS = 10.0
+INSPECT_SECONDS = 30.0
 MAX_ANSWER_BYTES = 4 << 20
 
 
@@ -86,8 +86,9 @@ class _Helper:
         if self._idle:
             self._idle.cancel()
         try:
+            process = await self._running()
             async with asyncio.timeout(seconds):
-                answer = await self._exchange(question)
+                answer = await _exchange(process, question)
         except BaseException:  # a late answer would be taken for that to the next question
             await self.end()
             raise
@@ -100,7 +101,7 @@ class _Helper:
         if process := self._kill():
             await process.wait()
 
-    async def _exchange(self, question: str) -> bytes:
+    async def _running(self) -> asyncio.subprocess.Process:
         if self._process is None or self._process.returncode is not None:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable,
@@ -110,17 +111,20 @@ class _Helper:
                 stdout=asyncio.subprocess.PIPE,
                 limit=MAX_ANSWER_BYTES,
             )
-        process = self._process
-        assert process.stdin
-        assert process.stdout
-        process.stdin.write(question.encode() + b"\n")
-        answer = await process.stdout.readline()
-        if not answer:
-            raise OSError("nothing could be made: the process for certificates and keys ended")
-        return answer
+        return self._process
 
     def _kill(self) -> asyncio.subprocess.Process | None:
         process, self._process = self._process, None
         if process and process.returncode is None:
             process.kill()
         return process
+
+
+async def _exchange(process: asyncio.subprocess.Process, question: str) -> bytes:
+    assert process.stdin
+    assert process.stdout
+    process.stdin.write(question.encode() + b"\n")
+    answer = await process.stdout.readline()
+    if not answer:
+        raise OSError("nothing could be made: the process for certificates and keys ended")
+    return answer
