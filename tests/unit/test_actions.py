@@ -18,6 +18,7 @@ from flower_operator.operator.actions import (
     first_mark,
     needs_replacement,
     replacement,
+    with_live_selector,
 )
 from flower_operator.operator.desired import (
     SUPERLINK as SUPERLINK_PART,
@@ -367,6 +368,8 @@ def stateful(labels: Document | None = None, claims: Sequence[str] = ()) -> Docu
 def test_pods_that_the_new_workload_can_have_are_left_for_it() -> None:
     assert replacement(stateful(), stateful()) == "Orphan"
     assert replacement(stateful(claims=["a", "b"]), stateful(claims=["b", "a"])) == "Orphan"
+    labelled = stateful({"app": "x", "team": "blue"})
+    assert replacement(labelled, stateful({"app": "x"})) == "Orphan"
 
 
 def test_what_the_server_adds_to_claims_does_not_cost_the_pods() -> None:
@@ -380,13 +383,51 @@ def test_what_the_server_adds_to_claims_does_not_cost_the_pods() -> None:
     ("current", "wanted"),
     [
         (stateful({"app": "x"}), stateful({"app": "y"})),
+        (stateful({"app": "x"}), stateful({"app": "x", "team": "blue"})),
         (stateful(), stateful(claims=["state"])),
         (stateful(claims=["state"]), stateful()),
         (stateful(claims=["state"]), stateful(claims=["data"])),
     ],
-    ids=["other labels", "claims come", "claims go", "claims of another name"],
+    ids=["other labels", "more labels", "claims come", "claims go", "claims of another name"],
 )
 def test_pods_that_would_not_fit_go_with_the_old_workload(
     current: Document, wanted: Document
 ) -> None:
     assert replacement(current, wanted) == "Foreground"
+
+
+def selecting(labels: Document, pods: Document | None = None, **more: Any) -> Document:
+    """A workload with this selector, and these labels on its pods."""
+    template = {"metadata": {"labels": pods or labels}}
+    return {"spec": {"selector": {"matchLabels": labels, **more}, "template": template}}
+
+
+def test_a_selector_with_more_labels_is_kept_while_the_pods_have_those() -> None:
+    live = selecting({"app": "x", "team": "blue"})
+    wanted = selecting({"app": "x"}, {"app": "x", "team": "blue", "new": "one"})
+    kept = with_live_selector(live, wanted)
+    assert kept
+    assert kept["spec"]["selector"] == live["spec"]["selector"]
+    assert kept["spec"]["template"] == wanted["spec"]["template"]
+    assert wanted["spec"]["selector"] == {"matchLabels": {"app": "x"}}, "it was changed itself"
+
+
+@pytest.mark.parametrize(
+    ("live", "wanted"),
+    [
+        (selecting({"app": "x"}), selecting({"app": "x"})),
+        (selecting({"app": "x", "team": "blue"}), selecting({"app": "x"})),
+        (
+            selecting({"app": "x", "team": "blue"}),
+            selecting({"app": "x"}, {"app": "x", "team": "red"}),
+        ),
+        (selecting({"app": "y"}), selecting({"app": "x"}, {"app": "y"})),
+        (
+            selecting({"app": "x"}, matchExpressions=[{"key": "team", "operator": "Exists"}]),
+            selecting({"app": "x"}),
+        ),
+    ],
+    ids=["the same", "a label less", "another value", "not ours", "an expression"],
+)
+def test_any_other_selector_is_not_kept(live: Document, wanted: Document) -> None:
+    assert with_live_selector(live, wanted) is None

@@ -5,6 +5,7 @@ import copy
 
 import pytest
 
+from flower_operator.api.manifest import parse
 from flower_operator.kube.client import MERGE_PATCH
 from flower_operator.kube.resources import (
     CONFIG_MAP,
@@ -19,10 +20,11 @@ from flower_operator.kube.resources import (
 from flower_operator.operator.controller import Options
 from flower_operator.operator.desired import CHILDREN, FEDERATION
 from flower_operator.operator.placement import FINALIZER
+from flower_operator.render import Facts, render
 from flower_operator.render.metadata import RESTARTED_AT
 from tests.harness.memory_api import Fault, Request
 from tests.harness.memory_api.controllers import is_ready
-from tests.unit.federations import Document, document, plan
+from tests.unit.federations import Document, document, find, plan
 from tests.unit.memory_cluster import NAMESPACE, Cluster, play
 from tests.unit.virtual_time import now
 
@@ -396,6 +398,79 @@ def test_children_of_another_operator_are_taken_over() -> None:
             else:
                 containers = child["spec"]["template"]["spec"]["containers"]
                 assert "command" not in containers[0]
+
+    play(scenario)
+
+
+def labelled(mode: str, **labels: str) -> Document:
+    """Its pools' pods have these labels."""
+    return document(mode, pool={"podTemplate": {"metadata": {"labels": labels}}})
+
+
+@pytest.mark.parametrize("mode", ["StatefulSet", "DaemonSet"])
+def test_a_label_that_is_added_to_the_pods_of_a_pool_does_not_recreate_it(mode: str) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await start(cluster, document(mode))
+        before = uid_of(cluster, CHILDREN[mode], POOL)
+        for manifest in (labelled(mode, team="blue"), labelled(mode, team="red"), document(mode)):
+            await cluster.apply(manifest)
+            await cluster.until_as_rendered(manifest)
+            await cluster.until_ready()
+            assert uid_of(cluster, CHILDREN[mode], POOL) == before
+        assert "Replaced" not in cluster.events()
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("mode", ["StatefulSet", "DaemonSet"])
+def test_a_workload_whose_selector_has_more_labels_keeps_it(mode: str) -> None:
+    """It was made by an operator that put labels of the pod template into the selector."""
+    resource = CHILDREN[mode]
+
+    async def scenario(cluster: Cluster) -> None:
+        await cluster.apply(labelled(mode, team="blue"))
+        owner = {
+            "apiVersion": FEDERATION.api_version,
+            "kind": FEDERATION.kind,
+            "name": "fed",
+            "uid": cluster.federation()["metadata"]["uid"],
+            "controller": True,
+        }
+        rendered = render(parse(labelled(mode, team="blue")), Facts(namespace="team"))
+        old = copy.deepcopy(find(rendered, mode, POOL))
+        old["metadata"]["ownerReferences"] = [owner]
+        old["spec"]["selector"]["matchLabels"]["team"] = "blue"
+        await cluster.user.create(resource, NAMESPACE, old)
+        before = uid_of(cluster, resource, POOL)
+
+        def selector() -> Document:
+            pool = cluster.get(resource, POOL)
+            assert pool
+            found: Document = pool["spec"]["selector"]["matchLabels"]
+            return found
+
+        cluster.start_operator()
+        await cluster.until_ready()
+        assert uid_of(cluster, resource, POOL) == before
+        assert selector()["team"] == "blue"
+        await cluster.writes_within(60)
+        assert await cluster.writes_within(60) == []
+        # An edit is applied to it, a label more too.
+        edited = labelled(mode, team="blue", late="yes")
+        edited["spec"]["supernodes"]["pools"][0]["extraArgs"] = ["--x"]
+        await cluster.apply(edited)
+        await cluster.until_ready()
+        pool = cluster.get(resource, POOL)
+        assert pool
+        assert "--x" in pool["spec"]["template"]["spec"]["containers"][0]["args"]
+        assert pool["spec"]["template"]["metadata"]["labels"]["late"] == "yes"
+        assert uid_of(cluster, resource, POOL) == before
+        # Pods without the label are not its own: now it is recreated, with our labels alone.
+        await cluster.apply(document(mode))
+        await cluster.until_as_rendered(document(mode))
+        await cluster.until_ready()
+        assert uid_of(cluster, resource, POOL) != before
+        assert "team" not in selector()
 
     play(scenario)
 

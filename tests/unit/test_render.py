@@ -59,6 +59,27 @@ def test_labels_and_selectors() -> None:
     assert workload["spec"]["template"]["metadata"]["labels"] == labels
 
 
+LABELLED = {"metadata": {"labels": {"team": "blue"}}}
+
+
+@pytest.mark.parametrize("mode", ["StatefulSet", "DaemonSet"])
+def test_labels_of_a_pod_template_are_in_no_selector(mode: str) -> None:
+    """A workload's selector cannot be changed: with such a label it would be recreated."""
+    link = {"podTemplate": LABELLED, "persistence": {"size": "1Gi"}}
+    fields = {"insecure": False, "networkPolicy": {"enabled": True}}
+    rendered = plan(mode, "process", superlink=link, pool={"podTemplate": LABELLED}, **fields)
+    selectors = [
+        each["spec"].get("selector") or each["spec"].get("podSelector")
+        for each in rendered.objects
+        if "spec" in each
+    ]
+    assert len(selectors) >= 5
+    assert all("team" not in str(each) for each in selectors)
+    for kind, name in (("StatefulSet", "fed-superlink"), (mode, "fed-supernode-default")):
+        template = find(rendered, kind, name)["spec"]["template"]
+        assert template["metadata"]["labels"]["team"] == "blue"
+
+
 def test_the_order_of_maps_changes_no_byte() -> None:
     fields: Document = {
         "nodeConfig": {"b": "1", "a": "2"},

@@ -27,6 +27,7 @@ from .actions import (
     first_mark,
     needs_replacement,
     replacement,
+    with_live_selector,
 )
 from .caches import Caches
 from .desired import CHILDREN, Desired, Identity, Part, Wanted, desired_of
@@ -156,7 +157,13 @@ class Children:
         identity, digest = action.wanted.identity, action.wanted.digest
         if action.foreign:
             await self._take_over(identity)
-        counted = await self._apply(identity, action.uid, mark(digest, action.generation))
+        note = mark(digest, action.generation)
+        try:
+            counted = await self._apply(identity, action.uid, note)
+        except ApiError as error:
+            if not needs_replacement(error) or not await self._keep_selector(identity):
+                raise
+            counted = await self._apply(identity, action.uid, note)
         if counted != action.generation:  # only metadata changed, or someone else had a hand in it
             await self._apply(identity, action.uid, mark(digest, counted))
         self._outcome.done.append("applied {} {}".format(*identity))
@@ -168,6 +175,16 @@ class Children:
         metadata = msgspec.json.decode(await self._client.get(path))["metadata"]
         owners = sole_manager(metadata["managedFields"], MANAGER)
         await self._client.patch_managers(path, metadata["resourceVersion"], owners)
+
+    async def _keep_selector(self, identity: Identity) -> bool:
+        """Whether the workload can be updated with the selector that it has, which is then done:
+        its pods need not be recreated for a selector."""
+        kind, name = identity
+        answer = await self._client.get(CHILDREN[kind].path(self._namespace, name))
+        body = with_live_selector(msgspec.json.decode(answer), self._body(identity))
+        if body:
+            self._bodies[identity] = body
+        return body is not None
 
     async def _apply(self, identity: Identity, uid: str, note: str) -> int:
         """Apply to exactly this object; returns its generation."""

@@ -94,7 +94,8 @@ def pool_objects(
         objects += executor.access(metadata, tasks, template)
         template = pods.annotated(template, {executor.HASH: executor.config_hash(text)})
     metadata = with_release(metadata, releases.supernode)
-    return [*objects, _workload(federation, pool, facts, metadata, template)]
+    labels = pool_labels(federation, pool)
+    return [*objects, _workload(federation, pool, facts, labels, metadata, template)]
 
 
 def superexec_objects(
@@ -102,9 +103,12 @@ def superexec_objects(
 ) -> list[Object]:
     """What runs a pool's ClientApps on another cluster: as many pods as it has SuperNodes."""
     pool = federation.spec.supernodes.pools[position]
-    metadata = superexec_metadata(federation, pool, facts)
-    template = pods.pod_template(
+    metadata, labels = (
+        superexec_metadata(federation, pool, facts),
         superexec_labels(federation, pool),
+    )
+    template = pods.pod_template(
+        labels,
         [_superexec_container(federation, pool, facts, releases, None)],
         gpus.volumes(pool.gpu)
         + _superexec_volumes(federation, pool, facts, releases)
@@ -114,7 +118,7 @@ def superexec_objects(
         annotations=restart_annotations(federation),
         spec=gpus.pod_fields(pool.gpu),
     )
-    workload = _workload(federation, pool, facts, metadata, template)
+    workload = _workload(federation, pool, facts, labels, metadata, template)
     return [workload | {"metadata": with_release(metadata, releases.clientapp)}]
 
 
@@ -161,12 +165,15 @@ def _apart(federation: Federation, facts: Facts) -> bool:
 
 
 def _workload(
-    federation: Federation, pool: Pool, facts: Facts, metadata: Object, template: Object
+    federation: Federation,
+    pool: Pool,
+    facts: Facts,
+    labels: dict[str, str],
+    metadata: Object,
+    template: Object,
 ) -> Object:
-    spec: Object = {
-        "selector": {"matchLabels": template["metadata"]["labels"]},
-        "template": template,
-    }
+    # Not the pods' labels: a selector can never be changed, and those of a podTemplate may be.
+    spec: Object = {"selector": {"matchLabels": labels}, "template": template}
     if federation.spec.mode == "StatefulSet":
         replicas = 0 if federation.spec.suspend else pool.replicas
         spec |= {"replicas": replicas, "podManagementPolicy": "Parallel"}
