@@ -3,7 +3,14 @@
 import pytest
 
 from flower_operator.operator.desired import FEDERATION
-from tests.cluster.federations import Document, Namespace, condition, manifest, wait_until
+from tests.cluster.federations import (
+    Document,
+    Namespace,
+    condition,
+    manifest,
+    rendered,
+    wait_until,
+)
 from tests.harness.operator_process import OperatorProcess
 from tests.harness.waiting import wait_for
 
@@ -268,6 +275,53 @@ def test_an_object_of_someone_else_is_never_touched(namespace: Namespace, owner:
 
     namespace.cluster.kubectl("delete", "service", SUPERLINK, "-n", namespace.name)
     namespace.wait_until_ready("lab")
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("kind", ["StatefulSet", "DaemonSet"])
+def test_a_selector_with_more_labels_is_kept_until_pods_lack_them(
+    namespace: Namespace, kind: str
+) -> None:
+    """As operators before this one made selectors: of all labels of a podTemplate."""
+    replicas = {"replicas": 2} if kind == "StatefulSet" else {}
+
+    def pool(**labels: str) -> Document:
+        template = {"podTemplate": {"metadata": {"labels": labels}}}
+        return manifest("lab", mode=kind, pools=[{"name": "default"} | replicas | template])
+
+    every = rendered(pool(team="blue"), namespace.name)
+    (old,) = (each for each in every if each["kind"] == kind)
+    old["spec"]["selector"]["matchLabels"]["team"] = "blue"
+    path = f"/apis/apps/v1/namespaces/{namespace.name}/{kind.lower()}s"
+    status, created = namespace.cluster.request("POST", path, old)
+    assert status == 201, created
+    namespace.apply(pool(team="blue"))
+    lab = namespace.wait_for_condition("lab", "Degraded", "True", "NameTaken")
+    owner = {
+        "apiVersion": FEDERATION.api_version,
+        "kind": FEDERATION.kind,
+        "name": "lab",
+        "uid": lab["metadata"]["uid"],
+        "controller": True,
+    }
+    namespace.patch(kind, POOL, {"metadata": {"ownerReferences": [owner]}})
+    namespace.wait_until_ready("lab")
+    child = namespace.get(kind, POOL)
+    assert child
+    assert child["metadata"]["uid"] == created["metadata"]["uid"]
+    assert child["spec"]["selector"]["matchLabels"]["team"] == "blue"
+
+    namespace.apply(pool(late="yes"))
+    namespace.wait_until_as_rendered(pool(late="yes"))
+    child = namespace.get(kind, POOL)
+    assert child
+    assert child["metadata"]["uid"] != created["metadata"]["uid"]
+    uid = child["metadata"]["uid"]
+    namespace.apply(pool(late="very"))
+    namespace.wait_until_as_rendered(pool(late="very"))
+    child = namespace.get(kind, POOL)
+    assert child
+    assert child["metadata"]["uid"] == uid, "a label of pods recreates it"
 
 
 def test_deleting_a_federation_removes_everything(namespace: Namespace, lab: Document) -> None:
