@@ -22,16 +22,14 @@ from ..kube.resources import (
     STATEFUL_SET,
     Resource,
 )
-from ..render.metadata import MANAGER, PREFIX, TRUST
+from ..render.metadata import COMPONENT, FEDERATION_LABEL, MANAGED_BY, MANAGER, TRUST
 from ..status import observed
 from ..status.observed import Federation, Metadata, Mishap, Pod, Refusal, Trust, Workload
 from .actions import Existing
 from .desired import FEDERATION, SKUPPER, WORKLOADS, Identity
 
-_MANAGED, _COMPONENT = f"app.kubernetes.io/managed-by={MANAGER}", f"{PREFIX}/component"
-FEDERATION_LABEL = f"{PREFIX}/federation"
-OURS = {"labelSelector": f"{_MANAGED},{_COMPONENT}!={TRUST}"}
-TRUSTED = {"labelSelector": f"{_MANAGED},{_COMPONENT}={TRUST}"}
+OURS = {"labelSelector": f"{MANAGED_BY}={MANAGER},{COMPONENT}!={TRUST}"}
+TRUSTED = {"labelSelector": f"{MANAGED_BY}={MANAGER},{COMPONENT}={TRUST}"}
 # The API server goes through all Events anew for each watch of them, so there is one. What comes
 # most often of warnings is told by the pods themselves.
 _OFTEN = ("BackOff", "FailedScheduling", "Unhealthy")

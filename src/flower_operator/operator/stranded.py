@@ -4,7 +4,7 @@ import msgspec
 
 from ..kube.client import Client
 from ..kube.resources import POD
-from ..render.metadata import MANAGER, PREFIX
+from ..render.metadata import FEDERATION_LABEL, MANAGED_BY, MANAGER
 from ..status.observed import PodForm
 from .caches import Key
 from .tasks import delete
@@ -18,7 +18,7 @@ class _Pods(msgspec.Struct):
 async def pods_of(client: Client, key: Key) -> list[PodForm]:
     """All of a Federation's pods; of those that are well, the caches keep nothing."""
     namespace, name = key
-    select = f"app.kubernetes.io/managed-by={MANAGER},{PREFIX}/federation={name}"
+    select = f"{MANAGED_BY}={MANAGER},{FEDERATION_LABEL}={name}"
     answer = await client.get(POD.path(namespace), labelSelector=select)
     return msgspec.json.decode(answer, type=_Pods).items or []
 

@@ -13,7 +13,9 @@ MANAGER = "flower-operator"
 PREFIX = "flower.flwr.ai"
 RESTARTED_AT = f"{PREFIX}/restarted-at"
 RELEASE = f"{PREFIX}/release"
+MANAGED_BY, NAME = "app.kubernetes.io/managed-by", "app.kubernetes.io/name"
 COMPONENT, POOL = f"{PREFIX}/component", f"{PREFIX}/pool"
+FEDERATION_LABEL = f"{PREFIX}/federation"
 
 TRUST = "trust"
 # Components that flwr's Kubernetes executor makes, not the operator.
@@ -26,40 +28,60 @@ SUPEREXEC = "superexec"
 AGENT = "agent"
 
 
+def labels(federation: str, component: str, pool: str | None = None) -> dict[str, str]:
+    """On everything of a Federation: by these the operator finds it."""
+    found = {MANAGED_BY: MANAGER, COMPONENT: component, FEDERATION_LABEL: federation}
+    return found | ({POOL: pool} if pool else {})
+
+
+def selector_labels(
+    federation: Federation, component: str, pool: Pool | None = None
+) -> dict[str, str]:
+    """On workloads and their pods, and all that selectors hold. They never change, for the selector
+    of a workload cannot; what only describes a pod is added to its labels alone."""
+    own = {MANAGED_BY: MANAGER, NAME: component}
+    return own | labels(federation.name, component, pool.name if pool else None)
+
+
 def superlink_labels(federation: Federation) -> dict[str, str]:
-    return _labels(federation, "superlink")
+    return selector_labels(federation, "superlink")
 
 
 def superexec_serverapp_labels(federation: Federation) -> dict[str, str]:
     """Of the pod of the SuperExec for ServerApps, where it has one of its own."""
-    return _labels(federation, SUPEREXEC_SERVERAPP)
+    return selector_labels(federation, SUPEREXEC_SERVERAPP)
 
 
 def supernode_labels(federation: Federation) -> dict[str, str]:
     """What the SuperNodes of all pools have in common."""
-    return _labels(federation, "supernode")
+    return selector_labels(federation, "supernode")
 
 
 def pool_labels(federation: Federation, pool: Pool) -> dict[str, str]:
-    return supernode_labels(federation) | {POOL: pool.name}
+    return selector_labels(federation, "supernode", pool)
+
+
+def agent_labels(federation: Federation, pool: Pool) -> dict[str, str]:
+    return selector_labels(federation, AGENT, pool)
+
+
+def superexec_labels(federation: Federation, pool: Pool) -> dict[str, str]:
+    return selector_labels(federation, SUPEREXEC, pool)
 
 
 def serverapp_labels(federation: Federation) -> dict[str, str]:
     """Labels of the pods and Secrets of the SuperLink's tasks, where these are pods."""
-    return _task_labels(federation, SERVERAPP)
+    return labels(federation.name, SERVERAPP)
 
 
 def clientapp_labels(federation: Federation, pool: Pool) -> dict[str, str]:
     """The same for a pool; `index_label` tells its SuperNodes apart."""
-    return _task_labels(federation, CLIENTAPP) | {POOL: pool.name}
+    return labels(federation.name, CLIENTAPP, pool.name)
 
 
-def agent_labels(federation: Federation, pool: Pool) -> dict[str, str]:
-    return _labels(federation, AGENT) | {POOL: pool.name}
-
-
-def superexec_labels(federation: Federation, pool: Pool) -> dict[str, str]:
-    return _labels(federation, SUPEREXEC) | {POOL: pool.name}
+def trust_labels(federation: str) -> dict[str, str]:
+    """On certificates and keys, which no pod is made of."""
+    return labels(federation, TRUST)
 
 
 def index_label(index: int) -> dict[str, str]:
@@ -110,33 +132,7 @@ def with_release(metadata: Object, release: Release) -> Object:
     return metadata | {"annotations": {RELEASE: str(release)}}
 
 
-def trust_labels(federation: str) -> dict[str, str]:
-    """On certificates and keys, which no pod is made of."""
-    return {
-        "app.kubernetes.io/managed-by": MANAGER,
-        COMPONENT: TRUST,
-        f"{PREFIX}/federation": federation,
-    }
-
-
 def restart_annotations(federation: Federation) -> dict[str, str]:
     """On pods: a Federation that says when it was last to be restarted restarts them."""
     asked = (federation.metadata.get("annotations") or {}).get(RESTARTED_AT)
     return {RESTARTED_AT: asked} if asked else {}
-
-
-def _task_labels(federation: Federation, component: str) -> dict[str, str]:
-    return {
-        "app.kubernetes.io/managed-by": MANAGER,
-        COMPONENT: component,
-        f"{PREFIX}/federation": federation.name,
-    }
-
-
-def _labels(federation: Federation, component: str) -> dict[str, str]:
-    return {
-        "app.kubernetes.io/managed-by": MANAGER,
-        "app.kubernetes.io/name": component,
-        COMPONENT: component,
-        f"{PREFIX}/federation": federation.name,
-    }
