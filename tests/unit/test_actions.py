@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from flower_operator.api.documents import read_documents
+from flower_operator.kube.applied import with_live_selector
 from flower_operator.kube.errors import ApiError
 from flower_operator.operator.actions import (
     APPLIED,
@@ -18,7 +19,6 @@ from flower_operator.operator.actions import (
     first_mark,
     needs_replacement,
     replacement,
-    with_live_selector,
 )
 from flower_operator.operator.desired import (
     SUPERLINK as SUPERLINK_PART,

@@ -1,6 +1,7 @@
 """What is written to a hub, in which order, and what keeps it from being written."""
 
 import asyncio
+import copy
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
@@ -50,6 +51,8 @@ class Server:
     known: dict[Identity, Object] = field(default_factory=dict)
     clusters: dict[str, Cluster] = field(default_factory=dict)
     log: list[str] = field(default_factory=list)
+    applied: dict[str, Document] = field(default_factory=dict)
+    """What was applied last of each kind."""
     refused: Collection[str] = ()
     version: int = 0
     report: str | None = None
@@ -87,6 +90,7 @@ class Server:
         if title in self.refused:
             raise ApiError(500, "InternalError", "not now")
         self.log.append(title)
+        self.applied[resource.kind] = body
         generation = 1 if "uid" not in metadata else 2
         return msgspec.json.encode(
             {**body, "metadata": {**metadata, "uid": "u", "generation": generation}}
@@ -145,10 +149,17 @@ def placing_of(server: Server) -> Placing:
 
 
 def care(
-    server: Server, *members: str, release: str = "1.25.0", held: Collection[str] = ()
+    server: Server,
+    *members: str,
+    release: str = "1.25.0",
+    held: Collection[str] = (),
+    isolation: str = "subprocess",
+    labels: Mapping[str, str] | None = None,
 ) -> Outcome:
     pool = {"name": "edge", "replicas": 1, "placement": {"name": "gpu"}}
-    manifest = document(pool=pool, version=release)
+    if labels:
+        pool["podTemplate"] = {"metadata": {"labels": dict(labels)}}
+    manifest = document(isolation=isolation, pool=pool, version=release)
     order = Order(lambda: parse(manifest), (), Facts(namespace="team"), Route("hub", 1), None, None)
     survey = Survey({"edge": Membership(members, ())})
     partitions: Partitions = {("edge", name): (at,) for at, name in enumerate(members)}
@@ -193,6 +204,38 @@ def test_a_cluster_that_is_held_back_is_not_changed_and_others_join_at_the_new_r
     del server.log[:]
     care(server, "paris", "rome", release="1.26.1")
     assert server.log[:2] == ["AddOnDeploymentConfig paris", "ManagedClusterAddOn paris"]
+
+
+def workload_of(applied: Document) -> Document:
+    spec = applied["spec"]
+    part = spec.get("agentSpec") or spec["manifestWorkTemplate"]
+    workload: Document = part["workload"]["manifests"][-1]
+    return workload
+
+
+def selector_of(applied: Document) -> Document:
+    labels: Document = workload_of(applied)["spec"]["selector"]["matchLabels"]
+    return labels
+
+
+@pytest.mark.parametrize("kind", ["AddOnTemplate", "ManifestWorkReplicaSet"])
+@pytest.mark.parametrize("release", ["1.25.0", "1.26.1"])
+@pytest.mark.parametrize("stays", [True, False])
+def test_a_selector_with_more_labels_is_kept_on_clusters_until_pods_lack_them(
+    kind: str, release: str, stays: bool
+) -> None:
+    server, blue = Server(), {"team": "blue"}
+    care(server, "paris", isolation="process", labels=blue)
+    assert "team" not in selector_of(server.applied[kind])
+    # As an operator before this one made it.
+    old = copy.deepcopy(server.applied[kind])
+    selector_of(old)["team"] = "blue"
+    server.stored[old["metadata"]["name"]] = old
+    labels = {"late": "yes"} | (blue if stays else {})
+    care(server, "paris", isolation="process", labels=labels, release=release)
+    new = server.applied[kind]
+    assert workload_of(new)["spec"]["template"]["metadata"]["labels"]["late"] == "yes"
+    assert ("team" in selector_of(new)) == stays
 
 
 @pytest.mark.parametrize(("available", "goes"), [("True", True), ("Unknown", False), (None, True)])

@@ -24,6 +24,7 @@ from .hub import Hub, Identity
 from .observed import IMAGE, SINCE, Addon, ClusterForm, Object, cluster_of
 from .partitions import Holder, Partitions, total
 from .resources import ADDON, MANAGED_CLUSTER, OWN, WORK_SET
+from .selectors import WITH_WORKLOADS, keep_selector
 from .survey import PlacedPool, Survey
 
 # Each cluster's objects are made one after the other; so many clusters at a time.
@@ -81,7 +82,7 @@ class Placing:
     ) -> Outcome:
         """Make everything so. `further`: variables of one cluster alone; `held`: those that stay at
         the release that they have."""
-        rendered = self._render(key, order, pools, total(partitions))
+        rendered = await self._render(key, order, pools, total(partitions))
         wanted = dict(rendered.wanted)
         moving: set[str] = set()
         for pool in pools:
@@ -107,7 +108,7 @@ class Placing:
         ]
         return await self._act(key, actions)
 
-    def _render(
+    async def _render(
         self, key: Key, order: Order, pools: Sequence[PlacedPool], partitions: int
     ) -> _Rendered:
         version = (*order.version, order.route, order.bundle, order.grant, partitions)
@@ -118,12 +119,32 @@ class Placing:
         facts = replace(order.facts, numbers=Numbers((), str(partitions)))
         releases, objects = find_releases(federation), []
         for pool in pools:
-            objects += addon_objects(
+            own = addon_objects(
                 federation, pool.position, facts, releases, route, order.bundle, order.grant
             )
+            live = await self._live(key, pool)
+            objects += [
+                keep_selector(each, live) if each["kind"] in WITH_WORKLOADS else each
+                for each in own
+            ]
         variables = {pool.name: variables_of(federation, pool.position, route) for pool in pools}
         rendered = self._rendered[key] = _Rendered(version, _wanted(objects), variables)
         return rendered
+
+    async def _live(self, key: Key, pool: PlacedPool) -> list[Any]:
+        """What there is of a pool with workloads in it; of templates one for each release."""
+        found = []
+        for (kind, namespace, name), each in self._hub.objects(key).items():
+            if kind not in WITH_WORKLOADS or each.metadata.labels.get(POOL) != pool.name:
+                continue
+            try:
+                answer = await self._client.get(OWN[kind].path(namespace or None, name))
+            except ApiError as error:
+                if error.code != 404:
+                    raise
+            else:
+                found.append(msgspec.json.decode(answer))
+        return found
 
     async def leave(self, key: Key) -> bool:
         """Take everything off; whether all that can be is gone. A cluster that is lost takes its

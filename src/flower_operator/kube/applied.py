@@ -80,3 +80,19 @@ def includes(whole: Any, part: Any) -> bool:
             any(includes(has, wanted) for has in whole) for wanted in part
         )
     return bool(whole == part)
+
+
+def with_live_selector(live: Object, wanted: Object) -> dict[str, Any] | None:
+    """What is wanted, with the selector of the workload that exists: it cannot be changed. None if
+    it is the same, or if it would not select the pods that are wanted."""
+    selector, labels = live["spec"]["selector"], selector_of(live)
+    pods = wanted["spec"]["template"]["metadata"]["labels"]
+    if selector != {"matchLabels": labels} or labels == selector_of(wanted):
+        return None
+    if not selector_of(wanted).items() <= labels.items() <= pods.items():
+        return None
+    return {**wanted, "spec": {**wanted["spec"], "selector": selector}}
+
+
+def selector_of(workload: Object) -> dict[str, str]:
+    return workload["spec"]["selector"].get("matchLabels") or {}

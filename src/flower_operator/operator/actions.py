@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from ..kube.applied import includes, mark
+from ..kube.applied import includes, mark, selector_of
 from ..kube.errors import ApiError
 from ..render.metadata import PREFIX
 from ..status.observed import Child, Workload
@@ -127,21 +127,9 @@ def replacement(current: Mapping[str, Any], wanted: Mapping[str, Any]) -> Propag
     Pods are left for the new workload to take over if it will select them and they mount the
     claims that it has; if not, they go with the old one.
     """
-    selects = _selector(wanted).items() <= _selector(current).items()
+    selects = selector_of(wanted).items() <= selector_of(current).items()
     fits = selects and _claims(current) == _claims(wanted)
     return "Orphan" if fits else "Foreground"
-
-
-def with_live_selector(live: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What is wanted, with the selector of the workload that exists: it cannot be changed. None if
-    it is the same, or if it would not select the pods that are wanted."""
-    selector, labels = live["spec"]["selector"], _selector(live)
-    pods = wanted["spec"]["template"]["metadata"]["labels"]
-    if selector != {"matchLabels": labels} or labels == _selector(wanted):
-        return None
-    if not _selector(wanted).items() <= labels.items() <= pods.items():
-        return None
-    return {**wanted, "spec": {**wanted["spec"], "selector": selector}}
 
 
 def _next_generation(wanted: Wanted, existing: Existing) -> int:
@@ -149,10 +137,6 @@ def _next_generation(wanted: Wanted, existing: Existing) -> int:
     metadata = existing.metadata
     same = metadata.annotations.get(APPLIED) == mark(wanted.digest, metadata.generation)
     return metadata.generation if same or not metadata.generation else metadata.generation + 1
-
-
-def _selector(workload: Mapping[str, Any]) -> dict[str, str]:
-    return workload["spec"]["selector"].get("matchLabels") or {}
 
 
 def _claims(workload: Mapping[str, Any]) -> set[str]:

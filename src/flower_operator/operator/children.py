@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from ..fleet.placing import Outcome as Placing
-from ..kube.applied import mark, marked, sole_manager
+from ..kube.applied import mark, marked, sole_manager, with_live_selector
 from ..kube.client import Client
 from ..kube.errors import ApiError
 from ..kube.resources import ROLE_BINDING, SERVICE_ACCOUNT
@@ -27,7 +27,6 @@ from .actions import (
     first_mark,
     needs_replacement,
     replacement,
-    with_live_selector,
 )
 from .caches import Caches
 from .desired import CHILDREN, Desired, Identity, Part, Wanted, desired_of
