@@ -7,7 +7,9 @@ import sys
 import time
 from pathlib import Path
 
-from flower_operator.flower.releases import NEWEST
+from flower_operator.api.documents import read_documents
+from flower_operator.api.manifest import parse
+from flower_operator.render import Facts, render
 from flower_operator.runs.environments import EnvironmentUnavailable, environment
 
 ROOT = Path(__file__).parents[1]
@@ -21,9 +23,11 @@ WIDTH = 40
 
 def main() -> int:
     start = time.monotonic()
-    say(f"Flower {NEWEST} and scikit-learn (installed once, then kept)")
+    (manifest,) = read_documents((ROOT / MANIFEST).read_text())
+    release = render(parse(manifest), Facts()).releases.superlink
+    say(f"Flower {release} and scikit-learn (installed once, then kept)")
     try:
-        folder = environment(NEWEST, lambda: None, "scikit-learn")
+        folder = environment(release, lambda: None, "scikit-learn")
     except EnvironmentUnavailable as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

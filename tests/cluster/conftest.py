@@ -13,10 +13,13 @@ from tests.cluster.federations import Namespace
 from tests.harness.binaries import binary
 from tests.harness.control_plane import ControlPlane
 from tests.harness.operator_process import OperatorProcess
+from tests.harness.releases import override_requirements
 from tests.harness.waiting import wait_for
 
 NAMESPACE = "flower-operator-system"
 ACCOUNT = "flower-operator-controller-manager"
+
+override_requirements()
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,8 @@
 """The Flower releases that tests run: the last patch of every line known."""
 
+import os
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,6 +25,11 @@ WIRE_CHANGES = ("1.23.0", "1.25.0", "1.34.0", "1.36.0", "1.38.0", "1.40.0", str(
 
 
 QUICK_RELEASES = [release for release in RELEASES if str(release) in QUICK]
+
+
+def override_requirements() -> None:
+    """Let uv install releases that require more than the package index has."""
+    os.environ.setdefault("UV_OVERRIDE", str(Path(__file__).with_name("uv-overrides.txt")))
 
 
 def extended_unless(quick: Iterable[Any], parameters: Iterable[Any]) -> list[Any]:

@@ -3,7 +3,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.releases import override_requirements
 from tests.local.machine import Machine
+
+override_requirements()
 
 
 @pytest.fixture

@@ -20,11 +20,11 @@ from tests.local.machine import REPORT_APP, Document, Machine, federation, secur
 @pytest.mark.extended
 def test_two_federations_of_different_releases_side_by_side(machine: Machine) -> None:
     machine.up(federation("old", "1.23.0", "subprocess"))
-    machine.up(federation("new", "1.41.0", "subprocess"))
+    machine.up(federation("new", "1.42.0", "subprocess"))
     rows = [line.split() for line in machine.run("list").stdout.splitlines()]
     assert rows[0] == ["NAME", "FLOWER", "READY", "SUPERNODES", "CONTROL", "AGE"]
     assert [row[:4] for row in rows[1:]] == [
-        ["new", "1.41.0", "True", "2/2"],
+        ["new", "1.42.0", "True", "2/2"],
         ["old", "1.23.0", "True", "2/2"],
     ]
     said = machine.run("run", REPORT_APP, check=False)
@@ -49,8 +49,8 @@ def test_two_federations_of_different_releases_side_by_side(machine: Machine) ->
 @pytest.mark.parametrize(
     ("release", "described"),
     extended_unless(
-        [("1.41.0", secure_federation)],
-        product(["1.25.0", "1.41.0"], [federation, secure_federation]),
+        [("1.42.0", secure_federation)],
+        product(["1.25.0", "1.42.0"], [federation, secure_federation]),
     ),
 )
 def test_plain_flwr_run_with_the_written_connection(
@@ -83,7 +83,7 @@ def test_plain_flwr_run_with_the_written_connection(
 
 @pytest.mark.extended
 def test_a_daemonset_runs_on_as_many_nodes_as_are_asked_for(machine: Machine) -> None:
-    document = federation("fed", "1.41.0", "subprocess")
+    document = federation("fed", "1.42.0", "subprocess")
     document["spec"]["mode"] = "DaemonSet"
     pool = document["spec"]["supernodes"]["pools"][0]
     del pool["replicas"]
@@ -97,7 +97,7 @@ def test_a_daemonset_runs_on_as_many_nodes_as_are_asked_for(machine: Machine) ->
 
 @pytest.mark.extended
 def test_logs_and_status_are_followed_until_the_federation_ends(machine: Machine) -> None:
-    machine.up(federation("fed", "1.41.0", "subprocess"))
+    machine.up(federation("fed", "1.42.0", "subprocess"))
     following = subprocess.Popen(
         machine.command("logs", "-f", "fed", "north"),
         env=machine.environment,
@@ -124,7 +124,7 @@ def test_logs_and_status_are_followed_until_the_federation_ends(machine: Machine
 
 @pytest.mark.extended
 def test_images_of_ones_own_with_an_environment_of_ones_own(machine: Machine) -> None:
-    document = federation("fed", "1.41.0", "subprocess")
+    document = federation("fed", "1.42.0", "subprocess")
     document["spec"]["superlink"]["image"] = "my-registry/link:v7"
     document["spec"]["supernodes"]["image"] = "my-registry/node:v7"
     folder = environment(Release(1, 25))
@@ -137,7 +137,7 @@ def test_images_of_ones_own_with_an_environment_of_ones_own(machine: Machine) ->
 def test_nothing_is_written_into_the_working_directory(machine: Machine, tmp_path: Path) -> None:
     folder = tmp_path / "elsewhere"
     folder.mkdir()
-    path = machine.write(federation("fed", "1.41.0", "subprocess"))
+    path = machine.write(federation("fed", "1.42.0", "subprocess"))
     before = sorted(folder.iterdir())
     subprocess.run(
         machine.command("up", "-d", path),
@@ -151,7 +151,7 @@ def test_nothing_is_written_into_the_working_directory(machine: Machine, tmp_pat
 
 @pytest.mark.extended
 def test_a_port_of_ones_own_and_one_in_use(machine: Machine) -> None:
-    path = machine.write(federation("fed", "1.41.0", "subprocess"))
+    path = machine.write(federation("fed", "1.42.0", "subprocess"))
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -171,7 +171,7 @@ def test_bad_input_is_told_in_a_line_and_leaves_nothing_running(machine: Machine
         machine.wait_until_empty()
         return done.stderr
 
-    sound = federation("fed", "1.41.0", "subprocess")
+    sound = federation("fed", "1.42.0", "subprocess")
     path = machine.write(sound)
     assert error("status", "absent") == (
         "error: no Federation absent runs on this machine, and there is no kubeconfig at "
@@ -179,29 +179,29 @@ def test_bad_input_is_told_in_a_line_and_leaves_nothing_running(machine: Machine
         "to run one here: flower-operator up FILE\n"
     )
     assert error("down", "absent") == "error: no Federation absent runs here; running: none\n"
-    assert "no Flower 1.41.9 on PyPI; the nearest known is 1.41.0" in error(
-        "up", "-d", "--release", "1.41.9", path
+    assert "no Flower 1.42.9 on PyPI; the nearest known is 1.42.0" in error(
+        "up", "-d", "--release", "1.42.9", path
     )
     assert "is no virtual environment" in error("up", "-d", "--env", machine.folder, path)
-    gpu = federation("gpu", "1.41.0", "subprocess")
+    gpu = federation("gpu", "1.42.0", "subprocess")
     gpu["spec"]["supernodes"]["pools"][0]["gpu"] = {"enabled": True, "vendor": "amd"}
     if not Path("/dev/kfd").exists():
         assert error("up", "-d", machine.write(gpu)) == (
             "error: pool north asks for amd GPUs and this machine has none; "
             "set gpu.enabled: false to run it here\n"
         )
-    broken = federation("broken", "1.41.0", "subprocess", imag="x")
+    broken = federation("broken", "1.42.0", "subprocess", imag="x")
     assert "spec.superlink.imag: is not a field; did you mean image?" in error(
         "up", "-d", machine.write(broken)
     )
-    old = federation("old", "1.41.0", "subprocess")
+    old = federation("old", "1.42.0", "subprocess")
     old["spec"]["supernodes"]["image"] = "flwr/supernode:1.25.0"
-    assert "cannot join a SuperLink of 1.41.0" in error("up", "-d", machine.write(old))
+    assert "cannot join a SuperLink of 1.42.0" in error("up", "-d", machine.write(old))
     assert "No such file" in error("up", "-d", machine.folder / "absent.yaml")
 
 
 @pytest.mark.extended
-@pytest.mark.parametrize("release", ["1.25.0", "1.34.0", "1.37.0", "1.41.0"])
+@pytest.mark.parametrize("release", ["1.25.0", "1.34.0", "1.37.0", "1.42.0"])
 def test_a_run_that_fails_says_so_in_its_status(machine: Machine, release: str) -> None:
     machine.up(federation("fed", release, "subprocess"))
     done = machine.run("run", REPORT_APP, "--run-config", "fail=true", check=False)
@@ -211,7 +211,7 @@ def test_a_run_that_fails_says_so_in_its_status(machine: Machine, release: str) 
 
 @pytest.mark.extended
 def test_an_app_that_is_none_is_named(machine: Machine) -> None:
-    machine.up(federation("fed", "1.41.0", "subprocess"))
+    machine.up(federation("fed", "1.42.0", "subprocess"))
     empty = machine.folder / "empty"
     empty.mkdir()
     assert "it has no pyproject.toml" in machine.run("run", empty, check=False).stderr
@@ -222,7 +222,7 @@ def test_an_app_that_is_none_is_named(machine: Machine) -> None:
 @pytest.mark.skipif(not shutil.which("tmux"), reason="tmux is not installed")
 @pytest.mark.extended
 def test_the_live_table_in_a_terminal_of_80_columns(machine: Machine) -> None:
-    path = machine.write(federation("fed", "1.41.0", "process"))
+    path = machine.write(federation("fed", "1.42.0", "process"))
     socket_name = f"flower-operator-{os.getpid()}"
     tmux = ["tmux", "-L", socket_name]
     start = [*tmux, "new-session", "-d", "-x", "80", "-y", "24", "-s", "t"]

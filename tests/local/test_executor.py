@@ -20,7 +20,7 @@ Document = dict[str, Any]
 
 EXAMPLE = EXAMPLES / "federation-kubernetes-executor.yaml"
 ADDRESS = "10.0.0.7:9094"
-RELEASES = [Release(1, 32, 1), Release(1, 33), Release(1, 36), Release(1, 37), Release(1, 41)]
+RELEASES = [Release(1, 32, 1), Release(1, 33), Release(1, 36), Release(1, 37), Release(1, 42)]
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ def other(tmp_path: Path) -> Iterator[Machine]:
 
 
 @pytest.mark.parametrize(
-    ("release", "isolation"), [("1.25.0", "subprocess"), ("1.41.0", "process")]
+    ("release", "isolation"), [("1.25.0", "subprocess"), ("1.42.0", "process")]
 )
 def test_a_machine_that_joins_trains_along(
     machine: Machine, other: Machine, release: str, isolation: str
@@ -49,7 +49,7 @@ def test_a_machine_that_joins_trains_along(
 
 
 def test_a_superlink_that_nobody_finds_is_told(machine: Machine) -> None:
-    document = keyed_federation("fed", "1.41.0", "subprocess")
+    document = keyed_federation("fed", "1.42.0", "subprocess")
     document["spec"]["superlink"] = {"external": {"address": "127.0.0.1:9"}}
     document["spec"] |= {"insecure": True, "supernodeAuth": {"enabled": False}}
     said = machine.run("up", "-d", "--timeout", "1", machine.write(document), check=False)

@@ -33,7 +33,7 @@ from tests.local.machine import REPORT_APP, Machine, keyed_federation
 
 pytestmark = pytest.mark.extended
 
-RELEASES = ["1.25.0", "1.37.0", "1.41.0"]
+RELEASES = ["1.25.0", "1.37.0", "1.42.0"]
 KEY = "--auth-supernode-private-key"
 DUE = {"ca-key": 7300, "ca": 7300, "superlink-tls": 365, "superexec": 366} | {
     f"supernode-south-{own}": 366 for own in ("keys", "superexec")
@@ -209,7 +209,7 @@ def test_keys_follow_supernodes_and_are_registered_anew_where_they_were_lost(
     assert not (trust(machine) / "fed-supernode-south-keys").exists()
 
 
-@pytest.mark.parametrize("release", ["1.25.0", "1.41.0"])
+@pytest.mark.parametrize("release", ["1.25.0", "1.42.0"])
 def test_a_run_outlives_the_time_for_new_certificates_secrets_and_keys(
     machine: Machine, release: str
 ) -> None:

@@ -26,7 +26,7 @@ from tests.local.machine import (
     secure_federation,
 )
 
-TLS_CHANGES = ("1.23.0", "1.29.0", "1.34.0", "1.37.0", "1.41.0")
+TLS_CHANGES = ("1.23.0", "1.29.0", "1.34.0", "1.37.0", "1.42.0")
 """Between them SuperExecs got a secret (1.29), TLS (1.30) and the SuperLink's own TLS (1.37)."""
 SUPEREXEC_SECRETS = ("superexec", "supernode-north-superexec", "supernode-south-superexec")
 AGES = {"ca-key": 7300, "ca": 7300, "superlink-tls": 365}
@@ -109,7 +109,7 @@ def _content(path: Path) -> bytes:
 
 @pytest.mark.extended
 def test_certificates_are_renewed_when_it_is_time_and_only_then(machine: Machine) -> None:
-    document = secure_federation("fed", "1.41.0", "subprocess")
+    document = secure_federation("fed", "1.42.0", "subprocess")
     document["spec"]["tls"] = {"secretName": "mine"}
     said = machine.up(document).stderr
     assert "Certificate" not in said
@@ -131,7 +131,7 @@ def test_certificates_are_renewed_when_it_is_time_and_only_then(machine: Machine
 
 @pytest.mark.extended
 def test_a_federation_without_tls_has_no_ca(machine: Machine) -> None:
-    machine.up(federation("fed", "1.41.0", "subprocess"))
+    machine.up(federation("fed", "1.42.0", "subprocess"))
     said = machine.run("ca", "fed", check=False)
     assert (said.returncode, said.stderr) == (
         1,
@@ -176,7 +176,7 @@ def test_runs_outlive_a_new_ca_that_is_served_while_they_are_under_way(machine: 
         run.result()
 
     with ThreadPoolExecutor() as pool:
-        list(pool.map(outlive, ["1.25.0", "1.34.0", "1.41.0"]))
+        list(pool.map(outlive, ["1.25.0", "1.34.0", "1.42.0"]))
 
 
 @pytest.mark.extended

@@ -12,7 +12,7 @@ from flower_operator.local.state import ProcessStatus, Status
 from tests.harness.waiting import wait_for
 from tests.local.machine import Machine, federation
 
-RELEASE = "1.41.0"
+RELEASE = "1.42.0"
 
 
 def status_of(machine: Machine, name: str) -> Status | None:
@@ -59,7 +59,7 @@ def test_a_killed_supernode_is_back_and_counted_again(machine: Machine) -> None:
     assert machine.result_of("fed", "--run-config", "nodes=2")["reports"]
 
 
-@pytest.mark.parametrize("release", ["1.25.0", "1.41.0"])
+@pytest.mark.parametrize("release", ["1.25.0", "1.42.0"])
 @pytest.mark.extended
 def test_a_run_outlives_the_superlink_if_that_is_persistent(machine: Machine, release: str) -> None:
     machine.up(federation("fed", release, "process", persistence={"size": "1Gi"}))

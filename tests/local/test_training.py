@@ -35,7 +35,8 @@ def test_a_round_of_training_with_the_node_config_of_the_manifest(
     [
         ("1.25.0", ["1.24.0", "1.39.0"]),
         ("1.39.0", ["1.23.0", "1.38.0"]),
-        ("1.41.0", ["1.40.0", "1.41.0"]),
+        ("1.42.0", ["1.40.0", "1.41.0"]),
+        ("1.41.0", ["1.40.0", "1.42.0"]),
     ],
 )
 def test_supernodes_of_other_releases_train_with_a_superlink(

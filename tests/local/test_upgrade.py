@@ -30,17 +30,20 @@ def runs(machine: Machine) -> list[Run]:
     return asyncio.run(ask())
 
 
-def test_runs_are_known_after_an_upgrade_and_there_is_no_way_back(machine: Machine) -> None:
-    machine.up(lab("1.25.0"))
+@pytest.mark.parametrize("older", ["1.25.0", "1.41.0"])
+def test_runs_are_known_after_an_upgrade_and_there_is_no_way_back(
+    machine: Machine, older: str
+) -> None:
+    machine.up(lab(older))
     machine.result_of("fed")
     (first,) = runs(machine)
-    machine.up(lab("1.41.0"))
+    machine.up(lab("1.42.0"))
     assert runs(machine) == [first]
     assert machine.result_of("fed")["model"] == [0.5, 0.5, 0.5]
     assert len(runs(machine)) == 2
-    said = machine.run("up", "-d", machine.write(lab("1.25.0")), check=False)
+    said = machine.run("up", "-d", machine.write(lab(older)), check=False)
     assert said.returncode == 1
-    assert "Flower 1.25.0 cannot read a database that was used by 1.41.0" in said.stderr
+    assert f"Flower {older} cannot read a database that was used by 1.42.0" in said.stderr
     assert len(runs(machine)) == 2, "what ran does not run on"
     machine.run("down", "fed")
-    assert machine.run("up", "-d", machine.write(lab("1.25.0")), check=False).returncode == 1
+    assert machine.run("up", "-d", machine.write(lab(older)), check=False).returncode == 1

@@ -10,7 +10,7 @@ from tests.unit.test_render import render_problems
 
 @pytest.mark.parametrize(
     ("superlink", "supernode"),
-    [("1.25.0", "1.24.0"), ("1.23.0", "1.39.0"), ("1.39.0", "1.23.0"), ("1.41.0", "1.40.0")],
+    [("1.25.0", "1.24.0"), ("1.23.0", "1.39.0"), ("1.39.0", "1.23.0"), ("1.42.0", "1.40.0")],
 )
 def test_releases_that_talk(superlink: str, supernode: str) -> None:
     plan(
@@ -51,6 +51,7 @@ def superexec(superlink: str, supernode: str, serverapp: str, clientapp: str) ->
         ("1.28.0", "1.28.0", "1.28.0", "1.26.1"),
         ("1.30.0", "1.30.0", "1.30.2", "1.30.1"),
         ("1.41.0", "1.40.0", "1.41.0", "1.40.0"),
+        ("1.42.0", "1.41.0", "1.42.0", "1.41.0"),
     ],
 )
 def test_superexecs_that_work(releases: tuple[str, str, str, str]) -> None:
@@ -94,6 +95,8 @@ def test_superexecs_that_do_not(releases: tuple[str, str, str, str], said: str) 
         ("1.40.0", "1.39.0", True),
         ("1.41.0", "1.40.0", False),
         ("1.41.2", "1.41.0", True),
+        ("1.41.0", "1.42.0", True),
+        ("1.42.0", "1.41.0", False),
         ("1.27.0", "1.25.0", False),
     ],
 )

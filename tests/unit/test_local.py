@@ -468,7 +468,7 @@ def test_a_connection_in_an_empty_file() -> None:
 
 def test_the_nearest_release() -> None:
     assert nearest(Release(1, 41, 9)) == Release(1, 41)
-    assert nearest(Release(1, 99)) == Release(1, 41)
+    assert nearest(Release(1, 99)) == Release(1, 42)
 
 
 def desired(name: str = "fed") -> Desired:
@@ -516,6 +516,14 @@ def test_an_environment_is_found_again_without_uv_or_network(
     folder.mkdir()
     (folder / environments.COMPLETE).touch()
     assert environments.environment(Release(1, 41)) == folder
+
+
+def test_an_index_that_lacks_a_requirement_can_be_helped() -> None:
+    """As of Flower 1.42.0, which asked for a certifi that not every index had yet."""
+    words = "No solution found when resolving dependencies: only certifi<=2026.10.18 is available"
+    said = environments._why(Release(1, 42), words)
+    assert said.startswith(f"Flower 1.42.0 cannot be installed: {words}\n")
+    assert said.endswith("UV_OVERRIDE can name a file that replaces a requirement")
 
 
 def test_a_full_disk_is_told_before_anything_starts(

@@ -96,12 +96,16 @@ def test_a_release_to_come_is_run_like_the_newest_known() -> None:
     assert "spec.version: Flower 1.57.0 is newer than" in rendered.notices[0]
 
 
+def test_the_newest_release_is_run_without_a_word() -> None:
+    assert plan(version="1.42.0", superlink={"image": "a"}, supernodes={"image": "b"}).notices == ()
+
+
 def test_what_is_too_old_or_no_release_is_refused() -> None:
     assert render_problems(version="1.22.0") == [
         "spec.version: Flower 1.22.0 is older than 1.23.0, the oldest that is known here"
     ]
     assert render_problems(version="stable") == [
-        "spec.version: 'stable' is no Flower release; write one such as 1.41.0"
+        "spec.version: 'stable' is no Flower release; write one such as 1.42.0"
     ]
     assert render_problems(superlink={"image": "flwr/superlink:1.17.0"})
     assert refused(document(version=""))

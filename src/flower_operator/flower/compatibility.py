@@ -1,7 +1,8 @@
 """Which releases can talk to each other, as measured by running them side by side.
 
 Every SuperLink from 1.23 to 1.41 was run with every SuperNode of those releases, and each with
-SuperExecs of neighbouring releases; design/compatibility.md has the tables and their gaps.
+SuperExecs of neighbouring releases; 1.42, whose code for it is that of 1.41, with 1.39 to 1.41.
+design/compatibility.md has the tables and their gaps.
 """
 
 from .dialects import DIALECTS, dialect_of

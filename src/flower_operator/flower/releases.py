@@ -21,7 +21,7 @@ class Release:
 
 
 OLDEST = Release(1, 23)
-NEWEST = Release(1, 41)
+NEWEST = Release(1, 42)
 
 _VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?(?:[-+][\w.+-]+|\.?(?:dev|rc|a|b)\d*)?", re.ASCII)
 

@@ -85,7 +85,11 @@ def _run(command: list[str], release: Release) -> None:
 def _why(release: Release, words: str) -> str:
     if "there is no version of flwr" in words:
         return f"there is no Flower {release} on PyPI; the nearest known is {nearest(release)}"
-    return f"Flower {release} cannot be installed: {words.strip() or 'uv failed'}"
+    reason = f"Flower {release} cannot be installed: {words.strip() or 'uv failed'}"
+    if "No solution found" in words:
+        reason += "\nif your index lacks one of its requirements, UV_OVERRIDE can name a file that "
+        reason += "replaces a requirement"
+    return reason
 
 
 def nearest(release: Release) -> Release:
