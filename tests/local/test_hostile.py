@@ -196,7 +196,7 @@ ATTACKS: dict[str, tuple[Callable[[Laptop], Document], str]] = {
             **mounted({"name": "data", "emptyDir": {}}, subPathExpr="$(WHERE)"),
             "env": [{"name": "WHERE", "value": up_to(laptop.home, "made")}],
         },
-        "leads out of",
+        "error: south-0/supernode: '../",
     ),
     "a volume in a pod template": (
         lambda laptop: {

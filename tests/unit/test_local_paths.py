@@ -21,6 +21,7 @@ from flower_operator.local.files import (
 )
 from flower_operator.local.keys import take_keys
 from flower_operator.local.processes import Machine, host_paths, processes
+from flower_operator.local.state import allocation, state_folder
 from flower_operator.local.trust import write_files
 from flower_operator.local.validation import is_file_name, pod_problems
 from flower_operator.render import Facts, render
@@ -293,3 +294,34 @@ def test_a_variable_that_runs_other_code_is_refused_wherever_it_stands(name: str
 )
 def test_other_variables_are_the_manifests(name: str) -> None:
     assert problems_of(env=[{"name": name, "value": "1"}]) == []
+
+
+def test_a_state_folder_that_others_could_read_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    state_folder().mkdir(mode=0o755)
+    with allocation():
+        assert oct(state_folder().stat().st_mode) == "0o40700"
+
+
+def test_a_path_that_a_variable_or_an_argument_makes_is_told_with_its_process() -> None:
+    machine = Machine(STATE, ("me",), lambda pod, port: port, lambda release: Path("/env"))
+    pool: dict[str, Any] = {
+        "volumes": [{"name": "data", "emptyDir": {}}],
+        "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+    }
+    for changes in (
+        {"extraArgs": ["--file=/data/../../x"]},
+        {
+            "volumeMounts": [{"name": "data", "mountPath": "/data", "subPathExpr": "$(A)"}],
+            "env": [{"name": "A", "value": "../../x"}],
+        },
+    ):
+        plan = render(parse(document(pool={**pool, **changes})), Facts())
+        with pytest.raises(OutsideError) as refused:
+            processes(plan, machine)
+        assert str(refused.value) == (
+            "default-0/supernode: '../../x' leads out of /home/me/state/fed/volumes/default-0/data"
+            "; write a path without '..'"
+        )

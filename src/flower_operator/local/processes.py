@@ -16,7 +16,7 @@ from ..flower.releases import Release
 from ..render import Plan
 from ..render.relay import CONTAINER as RELAY
 from .expansion import expand
-from .files import below
+from .files import OutsideError, below
 from .process import LOOPBACK, Process
 from .trust import trust_folder
 
@@ -64,12 +64,16 @@ class _Pod:
 
 def processes(plan: Plan, machine: Machine) -> list[Process]:
     """Every container of every pod that the plan would run, as a process."""
-    return [
-        _process(plan, machine, pod, container)
-        for pod in _pods(plan, machine)
-        for container in pod.spec["containers"]
-        if container["name"] in COMMANDS
-    ]
+    found = []
+    for pod in _pods(plan, machine):
+        for container in pod.spec["containers"]:
+            if container["name"] in COMMANDS:
+                try:
+                    found.append(_process(plan, machine, pod, container))
+                except OutsideError as error:
+                    name = f"{pod.name}/{container['name']}"
+                    raise OutsideError(f"{name}: {error}; write a path without '..'") from None
+    return found
 
 
 def left_out(plan: Plan) -> list[str]:
