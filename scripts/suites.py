@@ -158,9 +158,12 @@ def start(command: Sequence[str], output: int) -> subprocess.Popen[bytes]:
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """As Ctrl-C in a terminal: pytest clears away what it has started."""
+    """pytest cleans up what it has started, as after Ctrl-C (tests/conftest.py).
+
+    Not SIGINT: a shell that starts this in the background has it ignored, here and in pytest.
+    """
     if process.poll() is None:
-        os.killpg(process.pid, signal.SIGINT)
+        os.killpg(process.pid, signal.SIGTERM)
         process.wait()
 
 
