@@ -52,5 +52,5 @@ def test_a_superlink_that_nobody_finds_is_told(machine: Machine) -> None:
     document = keyed_federation("fed", "1.42.0", "subprocess")
     document["spec"]["superlink"] = {"external": {"address": "127.0.0.1:9"}}
     document["spec"] |= {"insecure": True, "supernodeAuth": {"enabled": False}}
-    said = machine.run("up", "-d", "--timeout", "1", machine.write(document), check=False)
+    said = machine.run("up", "-d", "--timeout", "6", machine.write(document), check=False)
     assert said.stderr.splitlines()[-1].endswith("; no SuperLink answers at 127.0.0.1:9")
