@@ -92,6 +92,8 @@ def policy() -> dict[str, Any]:
                     "apiVersions": ["*"],
                     "operations": ["CREATE", "UPDATE"],
                     "resources": ["federations"],
+                    # Without it the API server adds one, and kubectl apply removes that each time.
+                    "scope": "Namespaced",
                 }
             ]
         },
