@@ -4,8 +4,8 @@ import pytest
 
 from flower_operator.api.manifest import parse
 from flower_operator.render import Facts, render
-from flower_operator.render.limits import BEYOND as WORDS
-from flower_operator.render.limits import pod_problems
+from flower_operator.render.admin_limits import BEYOND as WORDS
+from flower_operator.render.admin_limits import pod_problems
 from tests.cluster.federations import Document, manifest
 from tests.harness.control_plane import ControlPlane
 from tests.harness.pod_security import BEYOND, POOL, WITHIN

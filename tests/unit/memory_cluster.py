@@ -21,8 +21,8 @@ from flower_operator.operator.controller import Controller, Options
 from flower_operator.operator.desired import CHILDREN, FEDERATION
 from flower_operator.operator.maker import Maker
 from flower_operator.render import Facts, render
+from flower_operator.render.admin_limits import NO_LIMITS, Limits
 from flower_operator.render.facts import Identities
-from flower_operator.render.limits import NO_LIMITS, Limits
 from flower_operator.render.secrets import KEYS
 from flower_operator.trust.certificates import make_key_pair
 from flower_operator.trust.given import Inspected

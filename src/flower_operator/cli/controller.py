@@ -101,7 +101,7 @@ def controller(
     from ..kube.errors import NotLeader
     from ..operator.controller import Options, run
     from ..operator.logs import configure_logging
-    from ..render.limits import Limits
+    from ..render.admin_limits import Limits
 
     try:
         connection = connect()

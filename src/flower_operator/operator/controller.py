@@ -22,8 +22,8 @@ from ..kube.connection import Connection
 from ..kube.errors import ApiError, NotLeader, Unreachable
 from ..kube.lease import Election
 from ..render import Facts
+from ..render.admin_limits import NO_LIMITS, Limits
 from ..render.facts import IMAGE
-from ..render.limits import NO_LIMITS, Limits
 from ..render.metadata import MANAGER
 from ..render.skupper import GROUP as SKUPPER_GROUP
 from .caches import Caches, Key

@@ -9,8 +9,8 @@ import msgspec
 from ..kube.client import Client
 from ..kube.errors import ApiError
 from ..kube.resources import SECRET
+from ..render.admin_limits import NO_LIMITS, Limits, may_be_certified
 from ..render.facts import Identities
-from ..render.limits import NO_LIMITS, Limits, may_be_certified
 from ..status.observation import Fault
 from ..status.observed import Federation, TrustForm, Workload
 from ..status.outline import Outline

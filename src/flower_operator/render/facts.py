@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from .. import __version__
-from .limits import NO_LIMITS, Limits
+from .admin_limits import NO_LIMITS, Limits
 
 IMAGE = f"flower-operator:{__version__}"
 

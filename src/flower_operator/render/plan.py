@@ -8,10 +8,10 @@ from ..api.types import Federation, Pool
 from ..flower.dialects import Dialect
 from ..flower.node_config import unescaped
 from ..trust.names import normal_name
+from .admin_limits import limit_problems, pod_problems
 from .executor import Tasks, task_notices, task_problems
 from .external import external_notices, external_objects, external_problems
 from .facts import Facts
-from .limits import limit_problems, pod_problems
 from .network import network_notices, network_policies, network_problems
 from .node_config import MAX_FILES_BYTES, files_bytes, node_config_problems
 from .persistence import claims, persistence_problems

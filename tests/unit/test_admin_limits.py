@@ -7,7 +7,7 @@ import pytest
 from flower_operator.api.manifest import parse
 from flower_operator.api.problems import InvalidFederation
 from flower_operator.render import Facts, render
-from flower_operator.render.limits import Limits
+from flower_operator.render.admin_limits import Limits
 from scripts.manifests import examples
 from tests.harness.pod_security import BEYOND, POOL, WITHIN
 from tests.unit.federations import Document, document

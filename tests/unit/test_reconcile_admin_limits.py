@@ -1,7 +1,7 @@
 """The controller and what an administrator does not allow Federations."""
 
 from flower_operator.kube.resources import CERTIFICATE, ROLE_BINDING, SERVICE, SERVICE_ACCOUNT
-from flower_operator.render.limits import Limits
+from flower_operator.render.admin_limits import Limits
 from tests.unit.federations import Document, document
 from tests.unit.memory_cluster import NAMESPACE, Cluster, play
 
