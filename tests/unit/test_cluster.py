@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -182,7 +183,7 @@ def test_in_a_terminal_long_messages_are_broken_and_nothing_is_wider() -> None:
 
 def test_the_list_is_that_of_kubectl() -> None:
     found = federation(mode="StatefulSet", isolationMode="process")
-    found.metadata.creation_timestamp = "2027-01-15T07:00:00Z"
+    found.metadata.creation_timestamp = datetime(2027, 1, 15, 7, tzinfo=UTC)
     assert [line.split() for line in list_table([found], NOW, namespaces=True)] == [
         ["NAMESPACE", "NAME", "MODE", "ISOLATION", "SUPERNODES", "READY", "AGE"],
         ["team", "lab", "StatefulSet", "process", "1/1", "True", "1h"],

@@ -4,6 +4,7 @@ import io
 import re
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,7 @@ def lying_federation() -> Any:
         "endpoints": {"superlinkService": f"lab:9093{EVIL}"},
     }
     found = federation({**WELL, **status}, mode=EVIL, isolationMode=EVIL, insecure=False)
-    found.metadata.creation_timestamp = "2027-01-15T08:00:00Z"
+    found.metadata.creation_timestamp = datetime(2027, 1, 15, 8, tzinfo=UTC)
     return found
 
 
@@ -62,8 +63,12 @@ class LyingServer(BaseHTTPRequestHandler):
             self._answer(200, {"gitVersion": f"v1.30.0{EVIL}"})
         elif path.endswith("/federations"):
             self._answer(200, {"items": [lying_federation()]})
-        elif path.endswith("/federations/lab"):
+        elif path.endswith(("/federations/lab", "/federations/other-name")):
             self._answer(200, lying_federation())
+        elif path.endswith("/federations/not-json"):
+            self._write(200, b'{"metadata": ')
+        elif path.endswith("/federations/no-date"):
+            self._answer(200, {"metadata": {"name": "no-date", "creationTimestamp": ""}})
         elif path.endswith("/pods"):
             self._answer(200, {"items": lying_pods()})
         elif path.endswith("/log"):
@@ -151,6 +156,15 @@ def test_no_command_obeys_a_cluster(
     result = invoke(plugin, *arguments, "-n", "team")
     assert COMMANDS.findall(result.output) == []
     assert SHOWN in result.output
+
+
+@pytest.mark.usefixtures("lying_cluster")
+@pytest.mark.parametrize("name", ["other-name", "not-json", "no-date"])
+def test_an_answer_that_no_api_server_gives_is_an_error_of_one_line(name: str) -> None:
+    result = invoke(plugin, "config", name, "-n", "team")
+    assert result.exit_code == 1
+    assert result.output.startswith("error: the ")
+    assert result.output.count("\n") == 1
 
 
 @pytest.mark.usefixtures("lying_cluster")

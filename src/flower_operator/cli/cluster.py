@@ -13,6 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
+import msgspec
+
 from ..api import types as api
 from ..cluster import federations, joining, logs, runs
 from ..cluster.errors import ClusterError, explain
@@ -217,6 +219,9 @@ async def _cluster(where: Where) -> AsyncIterator[tuple[Client, str, Connection]
             yield client, where.namespace or connection.namespace, connection
     except (ApiError, Unreachable) as error:
         raise ClusterError(explain(error, connection.server)) from None
+    except msgspec.MsgspecError as error:
+        message = f"the answer of the cluster at {connection.server} cannot be read: {error}"
+        raise ClusterError(message) from None
 
 
 @asynccontextmanager

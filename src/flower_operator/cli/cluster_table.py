@@ -2,7 +2,6 @@
 
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
 
 from ..cluster.examination import Finding
 from ..cluster.federations import Federation
@@ -17,14 +16,14 @@ def list_table(found: Iterable[Federation], now: float, *, namespaces: bool) -> 
     rows: list[Sequence[str]] = [("NAMESPACE", *headings) if namespaces else headings]
     for each in found:
         metadata, spec = each.metadata, each.spec
-        created = datetime.fromisoformat(metadata.creation_timestamp).timestamp()
+        created = metadata.creation_timestamp
         row = (
             each.name,
             spec.mode,
             spec.isolation_mode,
             each.status.supernodes,
             each.verdict,
-            age(now - created),
+            age(now - created.timestamp()) if created else "?",
         )
         rows.append((metadata.namespace, *row) if namespaces else row)
     return aligned(rows)

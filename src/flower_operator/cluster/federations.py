@@ -25,7 +25,7 @@ class _Metadata(Struct, rename="camel"):
     name: str = ""
     namespace: str = ""
     generation: int = 0
-    creation_timestamp: str = ""
+    creation_timestamp: datetime | None = None
     resource_version: str = ""
 
 
@@ -167,10 +167,14 @@ async def find(client: Client, namespace: str, name: str | None) -> Federation:
     if name is not None:
         try:
             answer = await client.get(FEDERATION.path(namespace, name))
-            return msgspec.json.decode(answer, type=Federation)
         except ApiError as error:
             if error.code != 404 or is_unknown_kind(error):
                 raise
+        else:
+            federation = msgspec.json.decode(answer, type=Federation)
+            if federation.name != name:  # files are named after it
+                raise ClusterError(f"the cluster answers with another object than {name}")
+            return federation
     found = await list_federations(client, namespace)
     if name is None and len(found) == 1:
         return found[0]

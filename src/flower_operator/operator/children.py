@@ -142,7 +142,9 @@ class Children:
         answer = await self._client.get(CHILDREN[kind].path(self._namespace, name))
         found = msgspec.json.decode(answer, type=_Namesake).metadata
         if found.owner is None or found.owner.uid != self._federation.metadata.uid:
-            message = f"{kind} {name} is there already and is not this Federation's; it stays as is"
+            message = (
+                f"{kind} {name} already exists and is not owned by this Federation; left unchanged"
+            )
             self._outcome.faults.append(Fault("NameTaken", message))
             self._outcome.again()
         elif found.deletion_timestamp:

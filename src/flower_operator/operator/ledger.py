@@ -17,7 +17,7 @@ from ..render.metadata import trust_labels
 from ..status.observation import Fault
 from ..status.observed import Federation, Metadata
 from .desired import owner_of
-from .safe import TrustFault
+from .safe import TrustFault, name_taken
 
 Entries = TypeVar("Entries")
 
@@ -82,8 +82,7 @@ class Ledger(Generic[Entries]):
         owner = found.metadata.owner
         name = f"ConfigMap {self._name(federation)}"
         if owner is None or owner.uid != federation.metadata.uid:
-            message = f"{name} is there already and is not this Federation's; it stays as is"
-            raise TrustFault(Fault("NameTaken", message))
+            raise name_taken(name)
         try:
             entries = self._read(found.data or {})
         except ValueError as error:
