@@ -172,6 +172,7 @@ def test_a_cluster_that_reports_a_thousand_keys_gets_none_of_them_registered(
         assert south.request("PATCH", report, {"data": {"keys": keys}})[0] == 200
         namespace.wait_for_condition("lab", "Degraded", "True", "TooManyKeys")
         assert "cluster south reports 1000 keys for at most 1 SuperNode" in site.said()
+        wait_until(site.answers, "the SuperLink does not answer")
         assert site.nodes() == []
         key, text = ec.generate_private_key(ec.SECP256R1()), PublicFormat.SubjectPublicKeyInfo
         keys = json.dumps({"pod": key.public_key().public_bytes(Encoding.PEM, text).decode()})
