@@ -269,7 +269,7 @@ def test_the_keys_of_a_join_manifest_become_no_paths(
 ) -> None:
     name = "/.." * deep + "/home/.bashrc"
     document = joining(address)
-    document["spec"]["supernodeAuth"] = {"enabled": True}
+    document["spec"]["supernodeAuth"] = {"enabled": True, "allowSubprocess": True}
     document["spec"]["insecure"] = False
     authority = with_new_authority(Stored(), "fed", "team", datetime.now(UTC))["ca.crt"]
     document["spec"]["superlink"]["external"]["ca"] = authority
