@@ -21,7 +21,7 @@ from flower_operator.cluster.runs import forwarded
 from flower_operator.kube.client import Client
 from flower_operator.kube.connection import Connection
 from flower_operator.kube.errors import ApiError, Unreachable, error_of
-from flower_operator.kube.logs import read_log
+from flower_operator.kube.logs import MAX_LINE_BYTES, read_log
 from flower_operator.local import state
 from flower_operator.local.federations import LocalError
 from tests.unit import virtual_time
@@ -251,6 +251,21 @@ def test_a_log_is_read_on_from_where_it_was() -> None:
 
     times = ("2027-01-15T08:00:00.2Z", "2027-01-15T08:00:00.3Z")
     assert asyncio.run(scenario()) == [(times[0], b""), (times[1], b"last")]
+
+
+def test_a_line_without_end_is_cut() -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        return web.Response(
+            body=b"2027-01-15T08:00:00.1Z " + b"x" * 3 * MAX_LINE_BYTES + b"\nZ end"
+        )
+
+    async def scenario() -> list[tuple[str, bytes]]:
+        async with serve(answer) as server, Client(server.connection, "test") as client:
+            return [line async for line in read_log(client, "team", "link", "superlink")]
+
+    (first, second) = asyncio.run(scenario())
+    assert len(first[1]) < MAX_LINE_BYTES
+    assert second == ("Z", b"end")
 
 
 def test_a_container_that_starts_again_is_read_again_and_one_that_rests_is_not(

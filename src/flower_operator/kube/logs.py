@@ -5,6 +5,9 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from .client import Client
 from .resources import POD
 
+MAX_LINE_BYTES = 1 << 20
+"""A container may write without ever ending a line; no more of it is kept."""
+
 
 async def read_log(
     client: Client,
@@ -38,6 +41,7 @@ async def _lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     async for chunk in chunks:
         *lines, rest = (rest + chunk).split(b"\n")
         for line in lines:
-            yield line
+            yield line[:MAX_LINE_BYTES]
+        rest = rest[:MAX_LINE_BYTES]
     if rest:
         yield rest
