@@ -1,12 +1,14 @@
 """A Federation that takes too long to render is refused, and the others go on."""
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from unittest.mock import patch
 
 from flower_operator.api.types import Federation
 from flower_operator.kube.resources import SERVICE
 from flower_operator.operator import desired, reconcile
+from flower_operator.operator.budget import budget
 from flower_operator.render import Facts, Plan, render
 from tests.unit.federations import document
 from tests.unit.memory_cluster import Cluster, play
@@ -74,3 +76,12 @@ def test_one_that_was_stored_before_there_were_limits_is_told_so() -> None:
             assert said in ready["message"]
 
     play(scenario)
+
+
+def test_in_another_thread_there_is_no_limit() -> None:
+    def render() -> str:
+        with budget(0.0):
+            return "rendered"
+
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(render).result() == "rendered"
