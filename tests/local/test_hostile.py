@@ -158,6 +158,9 @@ def up_to(folder: Path, *steps: str) -> str:
     return "/".join([*[".."] * 20, *folder.parts[1:], *steps])
 
 
+# From `volumes/POD` of a Federation; a name has 63 characters at most.
+NAME = "../../../../../home/made"
+
 ATTACKS: dict[str, tuple[Callable[[Laptop], Document], str]] = {
     "the name of a claim": (
         lambda laptop: mounted(
@@ -169,15 +172,13 @@ ATTACKS: dict[str, tuple[Callable[[Laptop], Document], str]] = {
         "volumes[0].persistentVolumeClaim.claimName: must be a DNS name",
     ),
     "the name of a volume": (
-        lambda laptop: mounted({"name": up_to(laptop.home, "made"), "emptyDir": {}}),
+        lambda _: mounted({"name": NAME, "emptyDir": {}}),
         "volumes[0].name: must be a DNS label",
     ),
     "the name of a claim of a pod's own": (
-        lambda laptop: {
-            "volumeClaimTemplates": [
-                {"metadata": {"name": up_to(laptop.home, "made")}, "spec": {}}
-            ],
-            "volumeMounts": [{"name": up_to(laptop.home, "made"), "mountPath": "/data"}],
+        lambda _: {
+            "volumeClaimTemplates": [{"metadata": {"name": NAME}, "spec": {}}],
+            "volumeMounts": [{"name": NAME, "mountPath": "/data"}],
         },
         "volumeClaimTemplates[0].metadata.name: must be a DNS name",
     ),
@@ -199,16 +200,14 @@ ATTACKS: dict[str, tuple[Callable[[Laptop], Document], str]] = {
         "error: south-0/supernode: '../",
     ),
     "a volume in a pod template": (
-        lambda laptop: {
+        lambda _: {
             "podTemplate": {
                 "spec": {
-                    "volumes": [{"name": up_to(laptop.home, "made"), "emptyDir": {}}],
+                    "volumes": [{"name": NAME, "emptyDir": {}}],
                     "containers": [
                         {
                             "name": "supernode",
-                            "volumeMounts": [
-                                {"name": up_to(laptop.home, "made"), "mountPath": "/data"}
-                            ],
+                            "volumeMounts": [{"name": NAME, "mountPath": "/data"}],
                         }
                     ],
                 }
