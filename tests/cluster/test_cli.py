@@ -402,7 +402,7 @@ def test_another_cluster_joins_with_keys_that_the_superlink_knows(
         kubelet.ports[8000] = int(site.stage.ports["8000"])
         wait_until(site.answers, "the SuperLink does not answer")
         said = person.flower(*join[:3], "Berlin", *join[4:], status=1)
-        assert "spec.supernodes.pools[0].name: must match" in said
+        assert "spec.supernodes.pools[0].name: must be lower-case letters" in said
         assert site.nodes() == []
         printed = person.flower(*join, "--replicas", "2")
         assert "note: the SuperLink forgets these keys when it is restarted" in printed
