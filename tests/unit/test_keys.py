@@ -1,14 +1,20 @@
 """Keys of SuperNodes: made for each, registered, retired for ever, in rounds."""
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flower_operator.flower.control import ONLINE, UNREGISTERED, Node
+from flower_operator.operator.desired import desired_of
+from flower_operator.operator.keys import KeyKeeper
+from flower_operator.status.observation import Connected
 from flower_operator.trust.decisions import LONGEST_DELAY, Step
 from flower_operator.trust.keys import (
     KEY_LIFE,
@@ -24,6 +30,8 @@ from flower_operator.trust.keys import (
     with_retired,
 )
 from flower_operator.trust.layout import RECORD_FILE, Files
+from tests.unit.federations import document
+from tests.unit.observations import federation
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 OFFLINE = "offline"
@@ -247,3 +255,17 @@ def test_whatever_comes_no_key_is_used_twice_and_all_present_get_in(
         for name, key in ring.keys.items():
             assert owners.get(key, name) == name
         owners = {**owners, **{key: name for name, key in ring.keys.items()}}
+
+
+def test_the_operator_looks_again_when_the_next_key_is_due() -> None:
+    """It reads the keyring of a pool's Secret, and nothing else happens until then."""
+    files = settled({}, {"0", "1"}, START, Made())
+    safe = SimpleNamespace(files=lambda *_, **__: files, names=lambda _: ())
+    own = federation(
+        document(insecure=False, supernodeAuth={"enabled": True, "allowSubprocess": True})
+    )
+    outline = desired_of(own)[0].outline
+    now = START + timedelta(days=1)
+    keeper = KeyKeeper(cast("Any", None), cast("Any", safe), cast("Any", None), lambda: now)
+    keyed = asyncio.run(keeper.care(own, outline, {}, [], Connected(), ()))
+    assert keyed.recheck == (KEY_LIFE - timedelta(days=1)).total_seconds()

@@ -54,6 +54,7 @@ class Server:
     applied: dict[str, Document] = field(default_factory=dict)
     """What was applied last of each kind."""
     refused: Collection[str] = ()
+    refusal: int = 500
     version: int = 0
     report: str | None = None
     """What every cluster tells of keys."""
@@ -88,7 +89,7 @@ class Server:
         title = f"{resource.kind} {metadata.get('namespace', '')}".strip()
         await asyncio.sleep(0)  # others may come in between
         if title in self.refused:
-            raise ApiError(500, "InternalError", "not now")
+            raise ApiError(self.refusal, "InternalError", "not now")
         self.log.append(title)
         self.applied[resource.kind] = body
         generation = 1 if "uid" not in metadata else 2
@@ -121,8 +122,8 @@ class Server:
     def node_port(self, *_: object) -> None:
         return None
 
-    def addresses(self, *_: object) -> tuple[str, ...]:
-        return ()
+    def addresses(self, namespace: str, service: str) -> tuple[str, ...]:
+        return ("192.0.2.7",) if (namespace, service) == ("team", "fed-superlink") else ()
 
     def objects(self, key: tuple[str, str]) -> dict[Identity, Object]:
         return dict(self.known)
@@ -188,6 +189,13 @@ def test_an_addon_is_not_made_before_its_config_and_others_do_not_wait() -> None
     assert "ManagedClusterAddOn paris" not in server.log
     assert "ManagedClusterAddOn rome" in server.log
     assert outcome.retry is not None
+
+
+def test_what_a_hub_refuses_for_good_is_told_in_its_words() -> None:
+    outcome = care(Server(refused=["AddOnDeploymentConfig paris"], refusal=403), "paris")
+    assert outcome.pending == []
+    assert [words.partition(": ")[2] for words in outcome.refused] == ["not now"]
+    assert "paris" in outcome.refused[0]
 
 
 def test_a_cluster_that_is_held_back_is_not_changed_and_others_join_at_the_new_release() -> None:
@@ -363,6 +371,25 @@ def test_numbers_and_keys_are_written_down_and_a_claim_to_another_s_key_is_told(
         "cluster rome",
     ]
     assert server.finalizers == ["flower.flwr.ai/fleet"]
+
+
+def test_clusters_are_led_to_the_load_balancer_of_the_federation_s_own_service() -> None:
+    server = Server(clusters={"oslo": Cluster("oslo", True, "")})
+    pool = {"name": "edge", "replicas": 1, "placement": {"name": "gpu"}}
+    own = federation(document(pool=pool, superlink={"service": {"type": "LoadBalancer"}}))
+    outline = desired_of(own)[0].outline
+    hub, client, caches = cast("Hub", server), cast("Client", server), cast("Caches", server)
+    placements = Placements(client, caches, hub, lambda: NOW)
+
+    async def scenario() -> None:
+        look = await placements.look(KEY, own, outline, Connected())
+        assert look
+        facts = Facts(namespace="team")
+        placed, _ = await placements.care(KEY, own, outline, look, facts, None, (), ())
+        assert "NoAddress" not in str(placed[0])
+
+    asyncio.run(scenario())
+    assert "192.0.2.7" in str(server.applied)
 
 
 def test_a_cluster_that_reports_too_many_keys_gets_none_of_them_registered() -> None:

@@ -106,6 +106,10 @@ def test_the_certificates_are_what_clients_demand() -> None:
     constraints = authority.extensions.get_extension_for_class(x509.BasicConstraints)
     assert constraints.critical
     assert (constraints.value.ca, constraints.value.path_length) == (True, 1)
+    for owner, digital_signature in ((authority, False), (certificate, True)):
+        usage = owner.extensions.get_extension_for_class(x509.KeyUsage).value
+        assert usage.digital_signature is digital_signature
+        assert not usage.key_encipherment  # ECDSA keys encrypt nothing
     store = verification.Store([authority])
     for name in NAMES:
         address = x509.IPAddress(ip) if (ip := address_of(name)) else None
@@ -133,6 +137,8 @@ def test_every_form_of_the_services_name_and_more() -> None:
     found = with_addresses(("a",), ["192.0.2.7", "A", "not a name!", "LB.example.org."])
     assert found == ("a", "192.0.2.7", "lb.example.org"), "others are less careful"
     assert normal_name("*.example.org") == "*.example.org"
+    longest = ".".join(["a" * 62] * 4) + ".a"
+    assert (len(longest), normal_name(longest)) == (253, longest)
     for bad in (
         "",
         "a b",
