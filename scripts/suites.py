@@ -78,9 +78,11 @@ EXTENDED_LANES = (
             2,
             (*CLUSTER_PROGRAMS, "cert-manager"),
         ),
-        Suite("fleet", ("tests/fleet",), 1, (*CLUSTER_PROGRAMS, "ocm")),
     ),
-    (Suite("node", ("tests/node",), 1, (*CLUSTER_PROGRAMS, "ocm", *NODE_PROGRAMS)),),
+    (
+        Suite("fleet", ("tests/fleet",), 1, (*CLUSTER_PROGRAMS, "ocm")),
+        Suite("node", ("tests/node",), 1, (*CLUSTER_PROGRAMS, "ocm", *NODE_PROGRAMS)),
+    ),
 )
 
 Lanes = Sequence[Sequence[Suite]]

@@ -47,7 +47,7 @@ def cluster(node: Node) -> ControlPlane:
     helm = [str(binary("helm")), "install", "flower-operator", str(CHART), "--wait"]
     helm += ["--namespace", NAMESPACE, "--kubeconfig", str(cluster.kubeconfig)]
     helm += ["--set", "manager.image.repository=flower-operator,taskExecutor.enable=true"]
-    done = subprocess.run(helm, capture_output=True, text=True, check=False, timeout=180)
+    done = subprocess.run(helm, capture_output=True, text=True, check=False, timeout=600)
     pods = cluster.kubectl("describe", "pods", "-n", NAMESPACE).stdout
     assert done.returncode == 0, f"{done.stderr}\n{pods}\n{node.logs()}"
     return cluster

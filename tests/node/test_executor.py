@@ -1,5 +1,6 @@
 """Tasks in pods of their own, made by Flower's Kubernetes executor."""
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -30,6 +31,7 @@ def test_every_task_has_a_pod_of_its_own(
         training = pool.submit(train, namespace, "fed", RELEASE, tmp_path)
         while not training.done():
             components |= set(tasks(namespace).values())
+            time.sleep(0.5)  # the pod of a task is there for longer
     reports = sorted(training.result()["reports"], key=lambda report: report["partition-id"])
     assert reports == expected_reports()
     assert components == {"serverapp", "clientapp"}

@@ -39,7 +39,7 @@ def install(cluster: ControlPlane, *settings: str) -> None:
     helm += ["--set", "manager.image.repository=flower-operator"]
     options = [option for setting in settings for option in ("--set", setting)]
     done = subprocess.run(
-        [*helm, *options], capture_output=True, text=True, check=False, timeout=180
+        [*helm, *options], capture_output=True, text=True, check=False, timeout=600
     )
     assert done.returncode == 0, done.stderr
 

@@ -18,14 +18,14 @@ from tests.harness.binaries import binary
 from tests.harness.https_client import LOOPBACK
 from tests.harness.ports import free_port
 from tests.harness.processes import ProcessGroup
-from tests.harness.waiting import wait_for
+from tests.harness.waiting import BUSY_FACTOR, wait_for
 
 Document = dict[str, Any]
 
 REPORT_APP = Path(__file__).parents[1] / "local/apps/report"
 RESULT = re.compile(r"RESULT (\{.*\})")
 CONTROL_PORT = 9093
-SECONDS = 240
+SECONDS = 120 * BUSY_FACTOR
 
 
 @contextmanager
