@@ -1,9 +1,12 @@
 """Images with real Flower releases, laid out as the official ones, from Debian and PyPI."""
 
 import os
+import shutil
 import tempfile
 from pathlib import Path
 
+from flower_operator.api.types import ENVOY_IMAGE, ENVOY_VERSION
+from flower_operator.local.envoy import envoy_binary
 from flower_operator.runs.environments import cache_folder
 from scripts.archive import Image, make_environment, unpacked, write_archive, write_layer
 from scripts.image import base
@@ -12,6 +15,7 @@ PAUSE = "local/pause:1"
 
 _HOME = "/app"
 _USER = 49999
+_ENVOY = "/usr/local/bin/envoy"
 _ENVIRONMENT = "/python/venv"
 _COMPONENTS = ("superlink", "supernode", "superexec")
 # What SuperExec needs to run tasks in pods of their own.
@@ -33,6 +37,19 @@ def flower_archive(release: str) -> Path:
     archive = cache_folder() / "images" / f"{name}.tar"
     if not archive.exists():
         _make(release, archive)
+    return archive
+
+
+def gateway_archive() -> Path:
+    """Envoy by the name that Federations know it by, made once a machine."""
+    archive = cache_folder() / "images" / f"envoy-{ENVOY_VERSION}.tar"
+    if not archive.exists():
+        with unpacked(base()) as root, tempfile.TemporaryDirectory(prefix="image-") as folder:
+            shutil.copy(envoy_binary(), root / _ENVOY.lstrip("/"))
+            layer = Path(folder, "layer.tar")
+            write_layer(root, [_ENVOY], layer)
+            config = {"Entrypoint": [_ENVOY], "User": "65532:65532", "Env": ["PATH=/usr/local/bin"]}
+            write_archive([Image(ENVOY_IMAGE, [base(), layer], config)], archive)
     return archive
 
 

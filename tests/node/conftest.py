@@ -14,7 +14,7 @@ from scripts.image import make_image
 from tests.cluster.federations import Namespace
 from tests.harness.binaries import binary
 from tests.harness.control_plane import ControlPlane
-from tests.harness.images import flower_archive
+from tests.harness.images import flower_archive, gateway_archive
 from tests.harness.node import Node, missing
 
 RELEASES = (Release(1, 25), Release(1, 41))
@@ -33,7 +33,8 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
         environment(release)
     for program in ("etcd", "helm", "kubectl", "kube-scheduler"):
         binary(program)
-    with Node([image, *map(flower_archive, map(str, RELEASES))]) as node:
+    archives = [image, gateway_archive(), *map(flower_archive, map(str, RELEASES))]
+    with Node(archives) as node:
         yield node
 
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from flower_operator.flower.releases import Release
 from tests.cluster.federations import Namespace
 from tests.harness.node import Node
 from tests.harness.policies import Enforcer
@@ -44,10 +45,15 @@ with ThreadPoolExecutor(len(addresses)) as pool:
 def test_nobody_reaches_more_than_they_need(node: Node, namespace: Namespace) -> None:
     """ServerApps are in pods of their own, and on 1.25 there is a relay for them."""
     cluster = namespace.cluster
-    names = [f"fed-1-{release.minor}" for release in RELEASES]
-    for name, release in zip(names, RELEASES, strict=True):
+    federations: dict[str, tuple[Release, Document]] = {
+        "fed-1-25": (RELEASES[0], {}),
+        "fed-1-41": (RELEASES[1], {}),
+        "fed-gateway": (RELEASES[1], {"gateway": {"enabled": True}}),
+    }
+    names = list(federations)
+    for name, (release, own) in federations.items():
         node.add_volume(STORAGE_CLASS)
-        document = federation(name, str(release), "process", persistence=PERSISTENCE)
+        document = federation(name, str(release), "process", persistence=PERSISTENCE, **own)
         document["spec"] |= {"insecure": False, "networkPolicy": SETTINGS}
         namespace.apply(document)
     with Namespace.new(cluster) as elsewhere:
@@ -63,8 +69,8 @@ def test_nobody_reaches_more_than_they_need(node: Node, namespace: Namespace) ->
             assert reached(elsewhere, "analyst", there) == there.keys() - {"app"}
         with Enforcer(cluster):
             for name, there in everything.items():
-                # From 1.40 on all APIs are on one port.
-                both = name != "fed-1-25"
+                # From 1.40 on all APIs are on one port, unless a gateway has one for each.
+                both = name == "fed-1-41"
                 control, fleet, runtime = {"control"}, {"fleet"}, {"runtime"}
                 of_node = fleet | {"store"} | (control | runtime if both else set())
                 assert reached(namespace, f"{name}-supernode-north-0", there) == of_node

@@ -12,10 +12,20 @@ from tests.local.machine import expected_reports, federation
 from tests.node.conftest import RELEASES
 from tests.node.test_training import train_all, wait_until_connected
 
+# As /proc/net has them: 127.0.0.1, ::1 and ::ffff:127.0.0.1.
+LOOPBACK_ADDRESSES = (
+    "0100007F",
+    "00000000000000000000000001000000",
+    "0000000000000000FFFF00000100007F",
+)
+GATEWAY_PORTS = (8090, 8092, 8093)
+HEALTH_PORT = 9097
+
 
 @pytest.mark.parametrize("release", RELEASES, ids=str)
 def test_secure_federations_train(namespace: Namespace, tmp_path: Path, release: Release) -> None:
     documents = [federation(each, str(release), each) for each in ("process", "subprocess")]
+    documents.append(federation("gateway", str(release), "process", gateway={"enabled": True}))
     for document in documents:
         document["spec"] |= {
             "insecure": False,
@@ -26,3 +36,15 @@ def test_secure_federations_train(namespace: Namespace, tmp_path: Path, release:
             reports = sorted(result["reports"], key=lambda report: report["partition-id"])
             assert reports == expected_reports()
             wait_until_connected(namespace, name)
+    # The SuperLink's health service says whether it runs, and nothing else.
+    assert listening_outside_loopback(namespace, "gateway") == {*GATEWAY_PORTS, HEALTH_PORT}
+
+
+def listening_outside_loopback(namespace: Namespace, name: str) -> set[int]:
+    """Ports of the SuperLink's pod that other pods can connect to."""
+    pod, container = f"deployment/{name}-superlink", "superlink"
+    command = ["exec", "--namespace", namespace.name, pod, "--container", container, "--"]
+    tables = namespace.cluster.kubectl(*command, "cat", "/proc/net/tcp", "/proc/net/tcp6").stdout
+    rows = [line.split() for line in tables.splitlines() if " 0A " in line]
+    addresses = [row[1].split(":") for row in rows]
+    return {int(port, 16) for host, port in addresses if host not in LOOPBACK_ADDRESSES}

@@ -37,7 +37,7 @@ def test_version() -> None:
 def test_every_example_is_valid() -> None:
     result = run("validate", str(EXAMPLES))
     assert result.exit_code == 0
-    assert result.stdout.count("is valid") == 16
+    assert result.stdout.count("is valid") == 17
 
 
 def test_a_fault_is_told_with_file_document_and_field(tmp_path: Path) -> None:

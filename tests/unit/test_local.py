@@ -92,7 +92,7 @@ def test_flags_of_other_names_are_followed_where_the_dialect_has_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     newest = dialect_of(Release(1, 41))
-    api = Api("HTTP", 8000, ("--listen-on", "--listen-at"))
+    api = Api("HTTP", 8000, ("--listen-on", "--listen-at"), ("/v1/runtime/",))
     other = replace(newest, since=Release(1, 23), fleet=api, control=api, serverappio=api)
     monkeypatch.setattr(dialects, "DIALECTS", (other,))
     dialect_of.cache_clear()

@@ -28,6 +28,7 @@ LONGEST_STATEFUL_NAME = 52
 OWN_VOLUMES = (
     "flower-ca",
     "flower-executor",
+    "flower-gateway",
     "flower-keys",
     "flower-node-config",
     "flower-superexec",
@@ -173,6 +174,7 @@ def _superlink_twice(federation: Federation) -> Iterator[Path]:
         "executor": superlink.executor,
         "persistence": superlink.persistence,
         "volumeClaimTemplates": superlink.volume_claim_templates,
+        "gateway": superlink.gateway.enabled,
     }
     if _is_external(federation):
         yield from (("spec", "superlink", field) for field, value in given.items() if value)
@@ -395,13 +397,14 @@ RULES = (
         _image_missing,
     ),
     Rule(
-        "image, superexecImage, executor, persistence and volumeClaimTemplates must not be set "
-        "beside spec.superlink.external: that SuperLink runs elsewhere",
+        "image, superexecImage, executor, persistence, volumeClaimTemplates and gateway must not "
+        "be set beside spec.superlink.external: that SuperLink runs elsewhere",
         SUPERLINK,
         "!external || !has(self.image) && "
         "(!has(self.superexecImage) || size(self.superexecImage) == 0) && "
         "!has(self.executor) && !has(self.persistence) && "
-        "(!has(self.volumeClaimTemplates) || size(self.volumeClaimTemplates) == 0)",
+        "(!has(self.volumeClaimTemplates) || size(self.volumeClaimTemplates) == 0) && "
+        "(!has(self.gateway) || !has(self.gateway.enabled) || !self.gateway.enabled)",
         _superlink_twice,
     ),
     Rule(

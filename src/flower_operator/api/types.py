@@ -16,6 +16,9 @@ GROUP = "flwr.exalsius.ai"
 VERSION = "v1"
 KIND = "Federation"
 
+ENVOY_VERSION = "1.40.0"
+ENVOY_IMAGE = f"envoyproxy/envoy:distroless-v{ENVOY_VERSION}"
+
 Mode = Literal["DaemonSet", "StatefulSet"]
 IsolationMode = Literal["process", "subprocess"]
 Executor = Literal["subprocess", "kubernetes"]
@@ -154,6 +157,19 @@ class ExternalSuperLink(Part):
         return int(self.address.rpartition(":")[2])
 
 
+class Gateway(Part):
+    enabled: bool = Field(
+        default=False,
+        description=(
+            "true: Envoy stands in front of the SuperLink. It keeps the Fleet and Control APIs "
+            "apart on every release, serves TLS, and refuses SuperNodes that register their own "
+            "keys where supernodeAuth is enabled."
+        ),
+    )
+    image: Image = Field(default=ENVOY_IMAGE, description="Image of Envoy.")
+    resources: Resources = Field(default={}, description="Resources of the gateway container.")
+
+
 class SuperLink(Part):
     image: Image | None = Field(
         default=None, description="Image of the SuperLink; required unless external is set."
@@ -207,6 +223,9 @@ class SuperLink(Part):
     )
     service: SuperLinkService = Field(
         default=SuperLinkService(), description="The Service in front of the SuperLink."
+    )
+    gateway: Gateway = Field(
+        default=Gateway(), description="The proxy in front of the SuperLink, in the same pod."
     )
 
     @property

@@ -307,7 +307,7 @@ def _check_policies(
     if not selecting:
         return Finding(subject, "ok", "no NetworkPolicy of others selects its pods")
     message = f"NetworkPolicies select its pods: {', '.join(selecting)}"
-    port = federation.dialect.fleet.port if parse_release(federation.status.release) else "fleet"
+    port = federation.ports.fleet if parse_release(federation.status.release) else "fleet"
     remedy = f"see that they let SuperNodes reach the SuperLink's port {port} and DNS"
     return Finding(subject, "note" if federation.ready else "wrong", message, remedy)
 

@@ -7,6 +7,7 @@ import msgspec
 
 from ..api.crd import PLURAL
 from ..api.types import GROUP, KIND, VERSION
+from ..flower.commands import ApiPorts, api_ports
 from ..flower.dialects import Dialect, dialect_of
 from ..flower.releases import Release, parse_release
 from ..kube.client import Client
@@ -33,8 +34,13 @@ class _External(Struct):
     address: str = ""
 
 
+class _Gateway(Struct):
+    enabled: bool = False
+
+
 class _SuperLink(Struct):
     external: _External | None = None
+    gateway: _Gateway = msgspec.field(default_factory=_Gateway)
 
 
 class _Spec(Struct, rename="camel"):
@@ -139,6 +145,11 @@ class Federation(Struct):
     @property
     def dialect(self) -> Dialect:
         return dialect_of(self.release)
+
+    @property
+    def ports(self) -> ApiPorts:
+        """Of the SuperLink's pod."""
+        return api_ports(self.dialect, gateway=self.spec.superlink.gateway.enabled)
 
     @property
     def external(self) -> str | None:

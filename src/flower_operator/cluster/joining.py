@@ -70,7 +70,7 @@ async def join(
         raise ClusterError(f"it could not join so: {error}") from None
     if whole.spec.supernode_auth.enabled:
         pod = superlink_pod(federation.name, await list_pods(client, federation))
-        port, namespace = federation.dialect.control.port, federation.metadata.namespace
+        port, namespace = federation.ports.control, federation.metadata.namespace
         async with forward(client, namespace, pod, port, tell) as here:
             joining = replace(joining, keys=await _keys(federation, f"{HOST}:{here}", joining))
     return whole, joining

@@ -37,7 +37,7 @@ async def run(
     with tempfile.NamedTemporaryFile("w", suffix=".crt") as trusted:
         trusted.write(bundle or "")
         trusted.flush()
-        async with forward(client, namespace, pod, dialect.control.port, tell) as port:
+        async with forward(client, namespace, pod, federation.ports.control, tell) as port:
             path = trusted.name if bundle else None
             target = Target(federation.name, f"{HOST}:{port}", dialect, path)
             return await submit(target, folder, app, options, write)

@@ -15,6 +15,27 @@ RELAY_PORT = 9099
 
 
 @dataclass(frozen=True)
+class ApiPorts:
+    """Ports of the SuperLink's pod at which other pods reach each of its APIs."""
+
+    fleet: int
+    control: int
+    runtime: int
+
+
+# Others than flwr's own, which the SuperLink keeps on the pod's loopback.
+GATEWAY_PORTS = ApiPorts(fleet=8092, control=8093, runtime=8091)
+GATEWAY_HEALTH_PORT = 8090
+
+
+def api_ports(dialect: Dialect, *, gateway: bool) -> ApiPorts:
+    """Those of the gateway, or of the SuperLink itself."""
+    if gateway:
+        return GATEWAY_PORTS
+    return ApiPorts(dialect.fleet.port, dialect.control.port, dialect.serverappio.port)
+
+
+@dataclass(frozen=True)
 class ServerCertificate:
     """Paths of the files that a SuperLink or a SuperNode serves TLS with."""
 
@@ -27,13 +48,15 @@ def superlink_arguments(
     dialect: Dialect,
     isolation: IsolationMode,
     *,
+    exposed: bool = True,
     runtime_exposed: bool,
     tls: ServerCertificate | None = None,
     node_authentication: bool = False,
     superexec_secret: str | None = None,
     state: str | None = None,
 ) -> list[str]:
-    """Arguments of flower-superlink. `runtime_exposed`: its app API is for other pods too;
+    """Arguments of flower-superlink. `exposed`: its Fleet and Control APIs are for other pods too,
+    which they are unless a gateway stands in front; `runtime_exposed`: so is its app API;
     `node_authentication`: only SuperNodes with registered keys get in, which needs `tls`;
     `state`: the folder for what it has to know after a restart."""
     arguments = [dialect.isolation, isolation]
@@ -47,10 +70,12 @@ def superlink_arguments(
             arguments += _runtime_certificate(dialect, tls)
     if node_authentication:
         arguments.append(dialect.node_authentication)
-    hosts = {dialect.serverappio: EVERYWHERE if runtime_exposed else LOOPBACK}
-    hosts |= {dialect.control: EVERYWHERE, dialect.fleet: EVERYWHERE}
-    for api, host in hosts.items():
-        arguments += api.listen(host)
+    host = EVERYWHERE if exposed else LOOPBACK
+    runtime_host = EVERYWHERE if runtime_exposed else LOOPBACK
+    hosts = ((dialect.serverappio, runtime_host), (dialect.control, host), (dialect.fleet, host))
+    # APIs that share a port share its flags too.
+    listening = {(api.flags, api.port): api.listen(host) for api, host in hosts}
+    arguments += [text for flags in listening.values() for text in flags]
     arguments += [dialect.health, f"{EVERYWHERE}:{HEALTH_PORT}"]
     if dialect.disable_installation:
         arguments.append(dialect.disable_installation)

@@ -17,12 +17,14 @@ IsolationMode = Literal["process", "subprocess"]
 
 @dataclass(frozen=True)
 class Api:
-    """One of flwr's APIs: where it listens, and the flags that say so."""
+    """One of flwr's APIs: where it listens, the flags that say so, and where its calls begin."""
 
     transport: Transport
     port: int
     flags: tuple[str, ...]
     """One flag takes HOST:PORT; two take the host and the port."""
+    paths: tuple[str, ...]
+    """What the paths of its calls begin with."""
 
     def listen(self, host: str) -> list[str]:
         if len(self.flags) == 1:
@@ -31,6 +33,8 @@ class Api:
 
 
 HOST_AND_PORT = ("--host", "--port")
+RUNTIME = "/flwr.proto.Runtime/"
+"""Both app APIs over gRPC on 1.34, the last release that has them so."""
 
 
 @dataclass(frozen=True)
@@ -60,9 +64,11 @@ class Dialect:
     runtime_certificate_authority: str | None = None
 
     # flower-superlink
-    fleet: Api = Api("gRPC", 9092, ("--fleet-api-address",))
-    control: Api = Api("gRPC", 9093, ("--control-api-address",))
-    serverappio: Api = Api("gRPC", 9091, ("--serverappio-api-address",))
+    fleet: Api = Api("gRPC", 9092, ("--fleet-api-address",), ("/flwr.proto.Fleet/",))
+    control: Api = Api("gRPC", 9093, ("--control-api-address",), ("/flwr.proto.Control/",))
+    serverappio: Api = Api(
+        "gRPC", 9091, ("--serverappio-api-address",), ("/flwr.proto.ServerAppIo/", RUNTIME)
+    )
     certificate: str = "--ssl-certfile"
     certificate_key: str = "--ssl-keyfile"
     certificate_authority: str = "--ssl-ca-certfile"
@@ -83,7 +89,9 @@ class Dialect:
     """The public key is found from it."""
     refused_supernode_hangs: bool = False
     """Whether a SuperNode that is not let in stays, alive by its probes, instead of ending."""
-    clientappio: Api = Api("gRPC", 9094, ("--clientappio-api-address",))
+    clientappio: Api = Api(
+        "gRPC", 9094, ("--clientappio-api-address",), ("/flwr.proto.ClientAppIo/", RUNTIME)
+    )
 
     # flower-superexec
     runtime: str = "--appio-api-address"
@@ -102,7 +110,12 @@ class Dialect:
     @property
     def runtime_follows_tls(self) -> bool:
         """Whether the ServerApp runtime API shares the port, and so the TLS, of the others."""
-        return self.serverappio == self.control
+        return self.serverappio.port == self.control.port
+
+    @property
+    def shares_one_port(self) -> bool:
+        """Whether the Fleet API and the Control API are served on the same port."""
+        return self.fleet.port == self.control.port
 
 
 CHANGES: tuple[tuple[Release, dict[str, Any]], ...] = (
@@ -130,8 +143,8 @@ CHANGES: tuple[tuple[Release, dict[str, Any]], ...] = (
     (
         Release(1, 35),
         {
-            "serverappio": Api("HTTP", 8000, HOST_AND_PORT),
-            "clientappio": Api("HTTP", 9094, HOST_AND_PORT),
+            "serverappio": Api("HTTP", 8000, HOST_AND_PORT, ("/v1/runtime/",)),
+            "clientappio": Api("HTTP", 9094, HOST_AND_PORT, ("/v1/runtime/",)),
             "refused_supernode_hangs": True,
         },
     ),
@@ -139,14 +152,14 @@ CHANGES: tuple[tuple[Release, dict[str, Any]], ...] = (
     (
         Release(1, 37),
         {
-            "control": Api("HTTP", 8000, HOST_AND_PORT),
+            "control": Api("HTTP", 8000, HOST_AND_PORT, ("/v1/control/",)),
             "runtime_certificate": "--ssl-certfile",
             "runtime_certificate_key": "--ssl-keyfile",
             "runtime_certificate_authority": "--ssl-ca-certfile",
         },
     ),
     (Release(1, 38), {"plugin_type": None, "refused_supernode_hangs": False}),
-    (Release(1, 40), {"fleet": Api("HTTP", 8000, HOST_AND_PORT)}),
+    (Release(1, 40), {"fleet": Api("HTTP", 8000, HOST_AND_PORT, ("/v1/fleet/",))}),
 )
 
 

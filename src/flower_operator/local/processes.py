@@ -8,13 +8,18 @@ addresses (every port of a pod becomes a free port of 127.0.0.1).
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ..flower.commands import GATEWAY_HEALTH_PORT
 from ..flower.dialects import Dialect, dialect_of
 from ..flower.releases import Release
 from ..render import Plan
+from ..render.envoy import Location, envoy_arguments, gateway_files
+from ..render.gateway import CONTAINER as GATEWAY
 from ..render.relay import CONTAINER as RELAY
+from ..trust.layout import Part
 from .expansion import expand
 from .files import OutsideError, below
 from .process import LOOPBACK, Process
@@ -49,6 +54,8 @@ class Machine:
     """The virtual environment with a Flower release."""
     versions: Mapping[str, str] = field(default_factory=dict)
     """Of the certificates and secrets that lie in the state folder, by object."""
+    envoy: Path | None = None
+    """Envoy's program, for a plan with a gateway."""
     keys: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Public keys of SuperNodes, by keyring: the private ones lie there too."""
 
@@ -73,6 +80,8 @@ def processes(plan: Plan, machine: Machine) -> list[Process]:
                 except OutsideError as error:
                     name = f"{pod.name}/{container['name']}"
                     raise OutsideError(f"{name}: {error}; write a path without '..'") from None
+            elif container["name"] == GATEWAY:
+                found.append(_gateway(plan, machine, pod))
     return found
 
 
@@ -83,14 +92,18 @@ def left_out(plan: Plan) -> list[str]:
         for workload in _workloads(plan)
         for container in workload["spec"]["template"]["spec"]["containers"]
     }
-    return sorted(names - COMMANDS.keys() - {RELAY})  # here nobody is elsewhere
+    # Here nobody is elsewhere, so there is nothing to relay.
+    return sorted(names - COMMANDS.keys() - {GATEWAY, RELAY})
 
 
 def control_address(plan: Plan, machine: Machine) -> str:
     """Where `flwr run` finds the SuperLink."""
-    return (
-        f"{LOOPBACK}:{machine.port_of('superlink', plan.releases.superlink_dialect.control.port)}"
-    )
+    return f"{LOOPBACK}:{machine.port_of('superlink', plan.ports.control)}"
+
+
+def fleet_address(plan: Plan, machine: Machine) -> str:
+    """Where SuperNodes find it."""
+    return f"{LOOPBACK}:{machine.port_of('superlink', plan.ports.fleet)}"
 
 
 def host_paths(plan: Plan) -> Iterator[tuple[str, str]]:
@@ -157,6 +170,28 @@ def _process(plan: Plan, machine: Machine, pod: _Pod, container: Object) -> Proc
         mounted=mounts.versions,
         key=mounts.key,
         health=_following(arguments, dialect.health),
+    )
+
+
+def _gateway(plan: Plan, machine: Machine, pod: _Pod) -> Process:
+    """Envoy in front of the SuperLink. It is not restarted for a new certificate: it watches it."""
+    assert plan.gateway
+    assert machine.envoy
+    folder = own_volume(machine.folder, pod.name, GATEWAY)
+    location = Location(
+        host=LOOPBACK,
+        port_of=partial(machine.port_of, pod.name),
+        folder=str(folder),
+        certificates=str(trust_folder(machine.folder) / Part.SERVER.object_name(plan.name)),
+    )
+    files = gateway_files(plan.gateway, location)
+    return Process(
+        pod=pod.name,
+        container=GATEWAY,
+        command=[str(machine.envoy), *envoy_arguments(str(folder))],
+        environment={},
+        files={str(below(folder, name)): text for name, text in files.items()},
+        health=f"{LOOPBACK}:{machine.port_of(pod.name, GATEWAY_HEALTH_PORT)}",
     )
 
 

@@ -12,7 +12,7 @@ from signal import SIGHUP
 
 from ..api.problems import InvalidFederation
 from ..api.rules import STATE_VOLUME
-from ..api.types import Federation
+from ..api.types import ENVOY_VERSION, Federation
 from ..flower.compatibility import database_mismatch
 from ..flower.node_config import fill_in
 from ..flower.releases import Release, parse_release
@@ -20,14 +20,15 @@ from ..render import Facts, Plan, render
 from ..runs.environments import environment, installed_release
 from ..trust.keys import keyring_name
 from ..trust.layout import Files
+from .envoy import envoy_binary
 from .federations import LocalError, Started
 from .files import open_file, write_file
 from .keys import Keys, Known, renew_keys, take_keys
 from .ports import Ports
-from .process import LOOPBACK
 from .processes import (
     Machine,
     control_address,
+    fleet_address,
     host_paths,
     left_out,
     own_volume,
@@ -93,6 +94,8 @@ def start(
 
 def _install(plan: Plan, options: Options, tell: Callable[[str], None]) -> None:
     """Everything that may take minutes, before anything is promised to anyone."""
+    if plan.gateway:
+        envoy_binary(partial(tell, f"installing Envoy {ENVOY_VERSION}, once"))
     if options.environment:
         return
     own = plan.releases
@@ -159,14 +162,14 @@ def _desired(
 ) -> Desired:
     name = federation.name
     ports = Ports(before.ports if before else {}, kept=own.is_running())
-    dialect = plan.releases.superlink_dialect
     if options.port and not plan.external:
-        ports.reserve("superlink", dialect.control.port, options.port)
+        ports.reserve("superlink", plan.ports.control, options.port)
     machine = Machine(
         folder=own.folder,
         nodes=_node_names(options.nodes),
         port_of=ports.port_of,
         environment_of=lambda release: options.environment or environment(release),
+        envoy=envoy_binary() if plan.gateway else None,
         versions=trust.versions if trust else {},
         keys={keyring_name(name, pool): ring.keys for pool, ring in keys.rings.items()},
     )
@@ -174,7 +177,7 @@ def _desired(
     control, fleet = "", plan.external
     if fleet is None:
         control = control_address(plan, machine)
-        fleet = f"{LOOPBACK}:{ports.port_of('superlink', dialect.fleet.port)}"
+        fleet = fleet_address(plan, machine)
     return Desired(
         name=name,
         release=str(plan.releases.superlink),

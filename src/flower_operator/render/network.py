@@ -11,6 +11,7 @@ from typing import Any
 from ..api.problems import Problem
 from ..api.types import Federation
 from ..trust.names import address_of
+from . import gateway
 from .executor import Tasks
 from .facts import Facts
 from .metadata import (
@@ -26,7 +27,7 @@ from .metadata import (
 from .releases import Releases
 from .serverapp import is_apart, superlink_tasks
 from .skupper import ROUTER
-from .superlink import runtime_port
+from .superlink import api_ports
 from .supernodes import pool_tasks
 
 Object = dict[str, Any]
@@ -90,7 +91,7 @@ def network_notices(federation: Federation, releases: Releases) -> list[str]:
             f"spec.networkPolicy: {external.host} is a name, and a policy knows only addresses, so "
             f"SuperNodes may connect to every address on port {external.port}"
         )
-    if not external and dialect.fleet.port == dialect.control.port:
+    if not external and dialect.shares_one_port and not gateway.is_used(federation):
         reach = "SuperNodes" if service.type == "ClusterIP" else "all who reach the Service"
         notices.append(
             f"spec.networkPolicy: Flower {releases.superlink} has its APIs on one port, so {reach} "
@@ -115,9 +116,9 @@ def control_notices(federation: Federation) -> list[str]:
 
 
 def _superlink_policies(federation: Federation, facts: Facts, releases: Releases) -> list[Object]:
-    dialect, tasks = releases.superlink_dialect, superlink_tasks(federation)
+    tasks, ports = superlink_tasks(federation), api_ports(federation, releases)
     metadata = superlink_metadata(federation, facts)
-    link, runtime = _pods(superlink_labels(federation)), runtime_port(federation, releases)
+    link, runtime = _pods(superlink_labels(federation)), ports.runtime
     nodes = [_pods(supernode_labels(federation))]
     service = federation.spec.superlink.service
     if service.type != "ClusterIP" or service.external_address:
@@ -132,8 +133,8 @@ def _superlink_policies(federation: Federation, facts: Facts, releases: Releases
         "podSelector": {"matchLabels": OPERATOR_LABELS},
     }
     admitted = [
-        (dialect.fleet.port, nodes),
-        (dialect.control.port, [operator, *federation.spec.network_policy.control_from]),
+        (ports.fleet, nodes),
+        (ports.control, [operator, *federation.spec.network_policy.control_from]),
     ]
     out, to_link = _outside(federation, facts), _rule("to", [link], runtime)
     apart = is_apart(federation)
@@ -183,7 +184,7 @@ def _to_superlink(federation: Federation, releases: Releases) -> Object:
         return {"to": [ROUTER]}  # at a port that Skupper chooses
     if external:
         return _to_address(external.host, external.port)
-    fleet = releases.superlink_dialect.fleet.port
+    fleet = api_ports(federation, releases).fleet
     return _rule("to", [_pods(superlink_labels(federation))], fleet)
 
 

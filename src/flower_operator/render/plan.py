@@ -5,10 +5,12 @@ from typing import Any
 
 from ..api.problems import InvalidFederation, Problem
 from ..api.types import Federation, Pool
+from ..flower.commands import ApiPorts
 from ..flower.dialects import Dialect
 from ..flower.node_config import unescaped
 from ..trust.names import normal_name
 from .admin_limits import limit_problems, pod_problems
+from .envoy import Gateway
 from .executor import Tasks, task_notices, task_problems
 from .external import external_notices, external_objects, external_problems
 from .facts import Facts
@@ -20,7 +22,7 @@ from .releases import Releases, find_releases
 from .secrets import key_problems
 from .serverapp import serverapp_objects, superlink_tasks
 from .skupper import skupper_objects
-from .superlink import superlink_objects
+from .superlink import api_ports, superlink_gateway, superlink_objects
 from .supernodes import pool_objects, pool_tasks, supernodes_service
 
 Object = dict[str, Any]
@@ -30,10 +32,16 @@ Object = dict[str, Any]
 class Plan:
     """What to run. The objects share parts with each other: read them, do not change them."""
 
+    name: str
+    """Of the Federation."""
     objects: tuple[Object, ...]
     releases: Releases
     notices: tuple[str, ...]
     """What was assumed or is left unused: no fault, but worth a user's look."""
+    ports: ApiPorts
+    """Of the SuperLink's pod."""
+    gateway: Gateway | None = None
+    """What stands in front of the SuperLink."""
     external: str | None = None
     """The address of a SuperLink that runs elsewhere."""
 
@@ -98,9 +106,12 @@ def render(federation: Federation, facts: Facts) -> Plan:
     trusted = external_objects(federation, facts)
     links = skupper_objects(federation, facts, releases)
     return Plan(
+        federation.name,
         (*policies, *superlink, *serverapp, *links, *names, *trusted, *nodes),
         releases,
         tuple(notices),
+        api_ports(federation, releases),
+        superlink_gateway(federation, releases),
         external.address if external else None,
     )
 

@@ -88,7 +88,7 @@ def readable_key_notices(federation: Federation) -> list[str]:
     spec, notices = federation.spec, []
     if spec.insecure or spec.isolation_mode == "process":
         return []
-    if not spec.superlink.external:
+    if not spec.superlink.external and not spec.superlink.gateway.enabled:
         notices.append(
             "spec.isolationMode: in subprocess isolation ServerApps run in the SuperLink's "
             "container and can read the private key of its certificate; in process isolation "

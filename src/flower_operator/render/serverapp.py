@@ -8,7 +8,7 @@ from typing import Any
 from ..api.rules import serverapp_name
 from ..api.types import Federation
 from ..flower.commands import SUPEREXEC_HEALTH_PORT, beside, superexec_arguments
-from . import executor, persistence, pods, relay, secrets
+from . import executor, gateway, persistence, pods, relay, secrets
 from .executor import Tasks
 from .facts import Facts
 from .metadata import (
@@ -55,11 +55,13 @@ def is_remote(federation: Federation) -> bool:
 
 def has_tls(federation: Federation, releases: Releases) -> bool:
     """Whether the runtime API that it asks has TLS: always where it has the port of the others, and
-    from 1.30 on where it is asked from elsewhere."""
+    from 1.30 on where it is asked from elsewhere. Behind a gateway the SuperLink has none."""
     if federation.spec.insecure:
         return False
     dialect = releases.superlink_dialect
     able = dialect.runtime_certificate is not None
+    if gateway.is_used(federation):
+        return able and is_remote(federation)
     return dialect.runtime_follows_tls or (able and is_remote(federation))
 
 

@@ -14,6 +14,7 @@ from ..api.types import Federation
 from .facts import Facts
 from .metadata import superlink_labels, superlink_metadata
 from .releases import Releases
+from .superlink import api_ports
 
 Object = dict[str, Any]
 
@@ -47,7 +48,7 @@ def skupper_objects(federation: Federation, facts: Facts, releases: Releases) ->
     selector = ",".join(f"{key}={value}" for key, value in superlink_labels(federation).items())
     connector = {
         "routingKey": fleet_name(name),
-        "port": releases.superlink_dialect.fleet.port,
+        "port": api_ports(federation, releases).fleet,
         "selector": selector,
     }
     grant = {"redemptionsAllowed": REDEMPTIONS, "expirationWindow": WINDOW}

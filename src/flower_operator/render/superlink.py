@@ -1,11 +1,14 @@
 """The SuperLink: its workload and the Service in front of it."""
 
+from dataclasses import replace
 from typing import Any
 
 from ..api.types import Federation
-from ..flower.commands import HEALTH_PORT, RELAY_PORT, beside, superlink_arguments
+from ..flower import commands
+from ..flower.commands import HEALTH_PORT, RELAY_PORT, ApiPorts, beside, superlink_arguments
 from ..flower.dialects import Dialect
-from . import persistence, pods, relay, secrets, serverapp
+from . import gateway, persistence, pods, relay, secrets, serverapp
+from .envoy import Gateway
 from .facts import Facts
 from .metadata import (
     restart_annotations,
@@ -37,6 +40,8 @@ def superlink_objects(federation: Federation, facts: Facts, releases: Releases) 
     """The SuperLink's Service, its workload last, and what else it needs."""
     template = _template(federation, facts, releases)
     objects = [superlink_service(federation, facts, releases)]
+    if own := superlink_gateway(federation, releases):
+        objects.append(gateway.gateway_config_map(federation, facts, own))
     if not serverapp.is_apart(federation):
         more, template = serverapp.launching(federation, facts, releases, template)
         objects += more
@@ -47,15 +52,15 @@ def superlink_objects(federation: Federation, facts: Facts, releases: Releases) 
 def superlink_service(federation: Federation, facts: Facts, releases: Releases) -> Object:
     """The documented port numbers, each led to where the release has that API."""
     service = federation.spec.superlink.service
-    dialect = releases.superlink_dialect
+    reached = api_ports(federation, releases)
     fixed = service.node_ports
     ports = [
-        _service_port("fleet", service.ports.grpc, dialect.fleet.port, fixed.grpc),
-        _service_port("control", service.ports.extra, dialect.control.port, fixed.extra),
+        _service_port("fleet", service.ports.grpc, reached.fleet, fixed.grpc),
+        _service_port("control", service.ports.extra, reached.control, fixed.extra),
     ]
     if _runtime_served(federation):
-        number, port = service.ports.server_app_io, runtime_port(federation, releases)
-        ports.append(_service_port("serverappio", number, port, fixed.server_app_io))
+        number = service.ports.server_app_io
+        ports.append(_service_port("serverappio", number, reached.runtime, fixed.server_app_io))
     labels = superlink_labels(federation)
     metadata = superlink_metadata(federation, facts) | {"labels": service.labels | labels}
     if service.annotations:
@@ -68,10 +73,20 @@ def superlink_service(federation: Federation, facts: Facts, releases: Releases) 
     }
 
 
-def runtime_port(federation: Federation, releases: Releases) -> int:
-    """Where ServerApps of other pods reach the runtime API in the SuperLink's."""
-    relayed = serverapp.is_relayed(federation, releases)
-    return RELAY_PORT if relayed else releases.superlink_dialect.serverappio.port
+def api_ports(federation: Federation, releases: Releases) -> ApiPorts:
+    """Where other pods reach each API in the SuperLink's."""
+    ports = commands.api_ports(releases.superlink_dialect, gateway=gateway.is_used(federation))
+    if serverapp.is_relayed(federation, releases):
+        return replace(ports, runtime=RELAY_PORT)
+    return ports
+
+
+def superlink_gateway(federation: Federation, releases: Releases) -> Gateway | None:
+    """What stands in front of the SuperLink, if anything does."""
+    if not gateway.is_used(federation):
+        return None
+    served = _runtime_served(federation) and not serverapp.is_relayed(federation, releases)
+    return gateway.gateway_of(federation, releases, serves_runtime=served)
 
 
 def superlink_workload(federation: Federation, metadata: Object, template: Object) -> Object:
@@ -102,16 +117,20 @@ def _template(federation: Federation, facts: Facts, releases: Releases) -> Objec
     spec, superlink = federation.spec, federation.spec.superlink
     apart = serverapp.is_apart(federation)
     hosts = spec.isolation_mode == "process" and not apart
+    guarded = superlink_gateway(federation, releases)
     annotations = restart_annotations(federation)
     if not spec.insecure:
         dialect = releases.superlink_dialect
         annotations |= secrets.superlink_annotations(
             facts,
-            trusts=hosts and dialect.runtime_follows_tls,
+            trusts=hosts and serverapp.has_tls(federation, releases),
             shares=secrets.superexec_secret(federation, dialect) is not None,
         )
     containers = [_superlink_container(federation, releases)]
     volumes = [] if spec.insecure else [secrets.server_certificate_volume(federation)]
+    if guarded:
+        containers.append(gateway.gateway_container(federation, guarded))
+        volumes = gateway.gateway_volumes(federation, facts)
     relayed = serverapp.is_relayed(federation, releases)
     if relayed:
         runtime = beside(releases.superlink_dialect.serverappio)
@@ -137,14 +156,16 @@ def _template(federation: Federation, facts: Facts, releases: Releases) -> Objec
 
 def _superlink_container(federation: Federation, releases: Releases) -> Object:
     spec, dialect = federation.spec, releases.superlink_dialect
-    secure = not spec.insecure
+    guarded = gateway.is_used(federation)
+    secure = not spec.insecure and not guarded
     secret = secrets.superexec_secret(federation, dialect)
     arguments = superlink_arguments(
         dialect,
         spec.isolation_mode,
+        exposed=not guarded,
         runtime_exposed=_runtime_exposed(federation, releases),
         tls=secrets.SERVER_CERTIFICATE if secure else None,
-        node_authentication=spec.supernode_auth.enabled,
+        node_authentication=spec.supernode_auth.enabled and not guarded,
         superexec_secret=secret,
         state=persistence.folder(federation),
     )
@@ -159,10 +180,11 @@ def _superlink_container(federation: Federation, releases: Releases) -> Object:
         mounts=mounts + persistence.mounts(federation) + spec.superlink.volume_mounts,
         probes=pods.probes(
             pods.grpc_probe(HEALTH_PORT),
-            _fleet_probe(dialect, secure),
+            # The gateway is ready when the APIs are, which a kubelet cannot ask on loopback.
+            None if guarded else _fleet_probe(dialect, secure),
             ready_seconds=persistence.ready_seconds(federation),
         ),
-        ports=_container_ports(federation, releases),
+        ports=[] if guarded else _container_ports(federation, releases),
     )
 
 
@@ -175,6 +197,8 @@ def _runtime_served(federation: Federation) -> bool:
 
 def _runtime_exposed(federation: Federation, releases: Releases) -> bool:
     """Whether other pods reach that API itself."""
+    if gateway.is_used(federation):
+        return False
     return _runtime_served(federation) and not serverapp.is_relayed(federation, releases)
 
 

@@ -40,6 +40,25 @@ def environment(
     return folder
 
 
+def package_folder(
+    name: str, version: str, requirement: str, before_install: Callable[[], None]
+) -> Path:
+    """The folder of a package that is a program rather than a library, by itself."""
+    folder = cache_folder() / name / version
+    if not (folder / COMPLETE).exists():
+        with _lock(folder):
+            if not (folder / COMPLETE).exists():
+                before_install()
+                command = [_find_uv(), "pip", "install", "--quiet", "--no-deps", "--target"]
+                done = _uv([*command, str(folder), requirement])
+                if done.returncode:
+                    raise EnvironmentUnavailable(
+                        f"{requirement} cannot be installed: {done.stderr.strip() or 'uv failed'}"
+                    )
+                (folder / COMPLETE).touch()
+    return folder
+
+
 def installed_release(folder: Path) -> Release:
     """The flwr release in an existing virtual environment."""
     python = folder / "bin" / "python"
@@ -77,9 +96,13 @@ def _find_uv() -> str:
 
 
 def _run(command: list[str], release: Release) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = _uv(command)
     if done.returncode:
         raise EnvironmentUnavailable(_why(release, done.stderr))
+
+
+def _uv(command: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def _why(release: Release, words: str) -> str:

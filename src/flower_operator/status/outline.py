@@ -17,7 +17,7 @@ from ..render.secrets import (
     superexec_secret,
     supernode_certificate,
 )
-from ..render.serverapp import is_apart, is_relayed, is_remote, serverapp_notices
+from ..render.serverapp import has_tls, is_apart, is_relayed, is_remote, serverapp_notices
 from ..render.superlink import control_address
 from ..trust.names import server_names, service_name, supernode_names
 
@@ -191,7 +191,7 @@ def _tls(federation: Federation, plan: Plan, facts: Facts) -> TlsOutline:
     name, namespace = federation.name, namespace_of(federation, facts)
     demanded = [service_name(name, namespace)]
     beside = spec.isolation_mode == "process" and not is_remote(federation)
-    if beside and releases.superlink_dialect.runtime_follows_tls:
+    if beside and has_tls(federation, releases):
         demanded.append(LOOPBACK)
     serves = any(supernode_certificate(federation, pool, facts) for pool in releases.pools)
     return TlsOutline(

@@ -1,0 +1,96 @@
+"""The gateway in front of the SuperLink: Envoy as a container of the same pod.
+
+It tells the Fleet API from the Control API, which flwr from 1.40 on serves on one port without a
+login, and serves TLS with certificates that it reads again when they change.
+"""
+
+from typing import Any
+
+from ..api.types import Federation
+from ..flower.commands import EVERYWHERE, GATEWAY_HEALTH_PORT, GATEWAY_PORTS
+from . import pods, secrets
+from .envoy import ApiName, Gateway, Location, envoy_arguments, gateway_files
+from .facts import Facts
+from .metadata import superlink_metadata
+from .releases import Releases
+
+Object = dict[str, Any]
+
+CONTAINER = "gateway"
+VOLUME = "flower-gateway"
+FOLDER = f"{secrets.FOLDER}/gateway"
+PORT_NAMES: dict[ApiName, str] = {
+    "fleet": "fleet",
+    "control": "control",
+    "runtime": "serverappio",
+}
+
+
+def is_used(federation: Federation) -> bool:
+    return federation.spec.superlink.gateway.enabled
+
+
+def gateway_of(federation: Federation, releases: Releases, *, serves_runtime: bool) -> Gateway:
+    return Gateway(
+        releases.superlink_dialect,
+        serves_runtime=serves_runtime,
+        tls=not federation.spec.insecure,
+        refuses_registration=federation.spec.supernode_auth.enabled,
+    )
+
+
+def gateway_config_map(federation: Federation, facts: Facts, gateway: Gateway) -> Object:
+    """Envoy reads the listeners again when it changes, so no pod is restarted for it."""
+    location = Location(
+        host=EVERYWHERE,
+        port_of=lambda port: port,
+        folder=FOLDER,
+        certificates=f"{secrets.FOLDER}/tls",
+    )
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": superlink_metadata(federation, facts) | {"name": _name(federation, facts)},
+        "data": gateway_files(gateway, location),
+    }
+
+
+def gateway_container(federation: Federation, gateway: Gateway) -> Object:
+    own = federation.spec.superlink.gateway
+    mounts = [secrets.mount("gateway"), *([secrets.mount("tls")] if gateway.tls else [])]
+    ports = [
+        {
+            "name": PORT_NAMES[api],
+            "containerPort": getattr(GATEWAY_PORTS, api),
+            "protocol": "TCP",
+        }
+        for api in gateway.apis
+    ]
+    container: Object = {
+        "name": CONTAINER,
+        "image": own.image,
+        "command": ["envoy"],
+        "args": envoy_arguments(FOLDER),
+        "ports": ports,
+        **pods.probes(_probe("/live"), _probe("/ready")),
+        "securityContext": pods.RESTRICTED | {"readOnlyRootFilesystem": True},
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": mounts,
+    }
+    return container | ({"resources": own.resources} if own.resources else {})
+
+
+def gateway_volumes(federation: Federation, facts: Facts) -> list[Object]:
+    volumes = [{"name": VOLUME, "configMap": {"name": _name(federation, facts)}}]
+    if not federation.spec.insecure:
+        volumes.append(secrets.server_certificate_volume(federation))
+    return volumes
+
+
+def _name(federation: Federation, facts: Facts) -> str:
+    name: str = superlink_metadata(federation, facts)["name"]
+    return f"{name}-gateway"
+
+
+def _probe(path: str) -> Object:
+    return {"httpGet": {"path": path, "port": GATEWAY_HEALTH_PORT}}
