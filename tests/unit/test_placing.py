@@ -21,6 +21,7 @@ from flower_operator.fleet.observed import Addon, Cluster, Object, ObjectForm, W
 from flower_operator.fleet.partitions import Partitions, read, write
 from flower_operator.fleet.placing import Order, Outcome, Placing
 from flower_operator.fleet.resources import OWN
+from flower_operator.fleet.rollout import Spread
 from flower_operator.fleet.survey import PlacedPool, Survey, Surveyor
 from flower_operator.kube.client import Client
 from flower_operator.kube.errors import ApiError
@@ -31,6 +32,7 @@ from flower_operator.operator.ledger import Ledger
 from flower_operator.operator.placement import Placements
 from flower_operator.operator.safe import TrustFault
 from flower_operator.render import Facts
+from flower_operator.render.metadata import RELEASE
 from flower_operator.status.observation import Connected, Fault
 from flower_operator.status.observed import Metadata
 from flower_operator.trust.certificates import make_key_pair
@@ -116,7 +118,7 @@ class Server:
     def decided(self, namespace: str, placement: str) -> set[str]:
         return set(self.clusters)
 
-    def newest_apps(self, namespace: str, addon: str) -> None:
+    def newest_apps(self, namespace: str, addon: str) -> str | None:
         return None
 
     def node_port(self, *_: object) -> None:
@@ -278,6 +280,53 @@ def test_what_a_lost_cluster_last_told_is_not_waited_for_and_its_number_is_known
     surveyor = Surveyor(cast("Hub", server), lambda: NOW)
     assert [each.metadata.namespace for each in surveyor.workloads(KEY, [POOL])] == ["paris"]
     assert surveyor.recorded(KEY, [POOL]) == {("edge", "paris"): (9,), ("edge", "rome"): (8,)}
+
+
+class HubOfTwoReleases(Server):
+    """Paris has the release that it is to have, Rome still runs an older one."""
+
+    def addons(self, key: tuple[str, str], addon: str) -> Mapping[str, Addon]:
+        metadata = Metadata(name=addon, annotations={RELEASE: "1.26.1"})
+        return {name: Addon(metadata, (), "True") for name in self.clusters}
+
+    def works(self, addon: str) -> dict[str, Work]:
+        return {
+            "paris": Work("paris", addon, {}, release="1.26.1"),
+            "rome": Work("rome", addon, {}, release="1.25.0"),
+        }
+
+    def newest_apps(self, namespace: str, addon: str) -> str:
+        return "second"
+
+    def apps(self, addon: str) -> dict[str, Work]:
+        return {
+            "paris": Work("paris", addon, {}, mark="second"),
+            "rome": Work("rome", addon, {}, mark="first"),
+        }
+
+
+def surveyor_of_two() -> tuple[Surveyor, Survey]:
+    server = HubOfTwoReleases()
+    server.clusters = {name: Cluster(name, True, "") for name in ("paris", "rome", "oslo")}
+    survey = Survey({"edge": Membership(("oslo", "paris", "rome"), ())})
+    return Surveyor(cast("Hub", server), lambda: NOW), survey
+
+
+def test_a_cluster_is_done_when_it_runs_the_release_that_it_is_to_have() -> None:
+    surveyor, survey = surveyor_of_two()
+    (advance,) = surveyor.advances(KEY, [POOL], survey)
+    assert {site.cluster: site.settled for site in advance.sites} == {
+        "oslo": False,
+        "paris": True,
+        "rome": False,
+    }
+
+
+def test_superexecs_of_clientapps_are_counted_on_the_clusters_of_the_pool() -> None:
+    surveyor, survey = surveyor_of_two()
+    spread = surveyor.spread(KEY, POOL, survey)
+    assert spread.missing == "SuperExecs of ClientApps are ready on 1 of 3 clusters"
+    assert surveyor.spread(KEY, POOL, Survey({"edge": None})) == Spread()
 
 
 def leave(server: Server) -> bool:
