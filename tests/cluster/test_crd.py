@@ -330,8 +330,8 @@ def be_long(document: Document) -> None:
         (
             document(),
             add_external,
-            "image, superexecImage, executor, persistence and volumeClaimTemplates must not be "
-            "set beside spec.superlink.external",
+            "image, superexecImage, executor, persistence, volumeClaimTemplates and gateway must "
+            "not be set beside spec.superlink.external",
         ),
         (
             document(),
