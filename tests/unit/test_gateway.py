@@ -9,7 +9,9 @@ import pytest
 from flower_operator.api.manifest import parse
 from flower_operator.api.problems import InvalidFederation
 from flower_operator.api.types import ENVOY_IMAGE
-from flower_operator.render import Plan
+from flower_operator.render import Facts, Plan, render
+from flower_operator.render.facts import Identities
+from flower_operator.render.secrets import CERTIFICATE
 from tests.unit.federations import document, find, plan, pod
 
 Document = dict[str, Any]
@@ -139,6 +141,26 @@ def test_a_relay_stays_where_a_superexec_has_no_tls() -> None:
     containers = pod(rendered, "StatefulSet", "fed-superlink")["containers"]
     assert [each["name"] for each in containers] == ["superlink", "gateway", "relay"]
     assert "runtime" not in listeners(rendered)
+
+
+IDENTITIES = Facts(namespace="team", identities=Identities("certificate", "authority"))
+
+
+@pytest.mark.parametrize(
+    ("tls", "watched"),
+    [({}, True), ({"secretName": "mine"}, False), ({"issuerRef": {"name": "lab"}}, False)],
+)
+def test_a_certificate_of_the_federations_own_is_read_again_without_a_restart(
+    tls: Document, watched: bool
+) -> None:
+    """One from elsewhere may be by a CA that no client knows yet."""
+    gateway = {"gateway": {"enabled": True}}
+    rendered = render(parse(document(insecure=False, superlink=gateway, tls=tls)), IDENTITIES)
+    template = find(rendered, "Deployment", "fed-superlink")["spec"]["template"]
+    assert (CERTIFICATE in template["metadata"].get("annotations", {})) != watched
+    data = find(rendered, "ConfigMap", "fed-superlink-gateway")["data"]
+    (secret,) = json.loads(data["certificate.json"])["resources"]
+    assert ("watched_directory" in secret["tls_certificate"]) == watched
 
 
 def test_image_and_resources_are_the_users() -> None:

@@ -116,6 +116,21 @@ def test_a_renewal_waits_for_a_run_and_follows_its_end() -> None:
     play(scenario, years=True)
 
 
+def test_behind_a_gateway_a_certificate_is_renewed_under_a_run_and_no_pod_restarts() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await start(cluster, secure(superlink={"gateway": {"enabled": True}}))
+        first, due = serial(cluster), renewal(cluster)
+        before = {each["metadata"]["uid"] for each in cluster.pods()}
+        await sleep_until(due - timedelta(hours=30))
+        cluster.superlinks.start_run()
+        await sleep_until(due + timedelta(hours=25))
+        assert serial(cluster) != first
+        assert {each["metadata"]["uid"] for each in cluster.pods()} == before
+        assert "waits" not in cluster.condition("Ready")["message"]
+
+    play(scenario, years=True)
+
+
 def test_a_renewal_waits_for_a_run_no_longer_than_max_wait() -> None:
     async def scenario(cluster: Cluster) -> None:
         await start(cluster, secure(tls={"rotation": {"maxWait": "30h"}}))

@@ -213,6 +213,37 @@ def test_runs_put_off_a_certificate_for_so_long_and_no_longer(
         assert now < decision.again <= latest
 
 
+REREAD = timedelta(minutes=5)
+GATEWAY = Wanted(NAMES, reread_within=REREAD)
+
+
+@pytest.mark.parametrize("late", [timedelta(seconds=-1), timedelta()])
+def test_a_gateway_gets_a_new_certificate_under_a_run(late: timedelta) -> None:
+    busy, now = RolledOut(busy=True), certificate_of(FRESH).renewal + late
+    assert settled(FRESH, now, busy, GATEWAY)[1] == ([] if late else ["CertificateDue"])
+    assert settled(FRESH, now, busy)[1] == []
+
+
+def test_a_gateway_gets_a_certificate_for_more_names_under_a_run() -> None:
+    wanted, busy = replace(GATEWAY, names=(*NAMES, "192.0.2.7")), RolledOut(busy=True)
+    stored, reasons, last = settled(FRESH, START, busy, wanted)
+    assert (reasons, last.reason) == (["NamesDiffer"], "Valid")
+    assert certificate_of(stored).names == wanted.names
+
+
+def test_the_old_authority_is_trusted_until_no_gateway_serves_from_it() -> None:
+    """Nobody says when that is: a kubelet passes a Secret on when it next looks."""
+    asked = replace(GATEWAY, replace_before=START + DAY)
+    stored, now = settled(FRESH, START + DAY, clients(), asked)[0], certificate_of(FRESH).renewal
+    stored, reasons, last = settled(stored, now, clients(state_of(stored)), GATEWAY)
+    assert (reasons, last.reason) == (["CertificateDue"], "WaitingForSuperLink")
+    assert last.again == certificate_of(stored).made + REREAD
+    rolled_out = clients(state_of(stored))
+    before = last.again - timedelta(seconds=1)
+    assert settled(stored, before, rolled_out, GATEWAY)[1] == []
+    assert settled(stored, last.again, rolled_out, GATEWAY)[1][0] == "OldAuthorityUnused"
+
+
 def clients(*trusting: State, serving: Stored | None = None, busy: bool = False) -> RolledOut:
     return RolledOut(
         frozenset({certificate_of(serving).identity} if serving else ()),
@@ -609,6 +640,23 @@ def test_ten_years_in_which_every_connection_can_be_made() -> None:
     ]
     assert world.reasons.count("CertificateDue") > 40
     assert most == 2
+
+
+def test_ten_years_behind_a_gateway_that_serves_what_was_stored_some_minutes_ago() -> None:
+    """Always under runs, but for a few days; and clients start at any time."""
+    world, wanted = started(), replace(ALL, reread_within=REREAD)
+    world.link = State()  # nobody says what is served
+    for day in range(3650):
+        world.now, served = START + day * DAY, world.stored.server
+        for _ in range(2):
+            world.operate(busy=day % 50 < 45, wanted=wanted)
+            started_now = world.stored.bundle["ca.crt"]
+            for server in (served, world.stored.server):
+                assert accepts(started_now, server, world.now)
+            world.now, served = world.now + REREAD, world.stored.server
+        world.restart_node(day % 3)
+    assert world.reasons.count("CertificateDue") > 40
+    assert world.reasons.count("OldAuthorityUnused") == 2
 
 
 def test_ten_years_of_runs_in_which_whoever_has_an_old_bundle_is_let_down_by_none() -> None:

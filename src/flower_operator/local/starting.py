@@ -125,7 +125,15 @@ def _trust(
         return renew_secrets(own.folder, federation.name, pools)
     running = before.processes if before and own.is_running() else []
     limit = federation.spec.tls.rotation.longest
-    return renew_trust(own.folder, federation.name, running, pools, busy=told.busy, max_wait=limit)
+    return renew_trust(
+        own.folder,
+        federation.name,
+        running,
+        pools,
+        busy=told.busy,
+        max_wait=limit,
+        gateway=federation.spec.superlink.gateway.enabled,
+    )
 
 
 def _keys(

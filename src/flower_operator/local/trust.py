@@ -51,9 +51,11 @@ def renew_trust(
     *,
     busy: bool = False,
     max_wait: timedelta | None = None,
+    gateway: bool = False,
 ) -> Trust:
     """Make what is missing, renew what is due, below the Federation's folder. `busy`: a run is
-    under way, for which what is due waits, no longer than `max_wait`."""
+    under way, for which what is due waits, no longer than `max_wait`. `gateway`: one serves the
+    SuperLink's certificate, and a new one at once."""
     now = datetime.now(UTC)
     objects = {part: trust_folder(folder) / part.object_name(federation) for part in Part}
     before = Stored(
@@ -62,7 +64,13 @@ def renew_trust(
         read_files(objects[Part.SERVER]),
         read_files(objects[Part.SUPERNODE]),
     )
-    wanted = Wanted(LOCAL, overlap=OVERLAP, max_wait=max_wait, supernode=LOCAL)
+    wanted = Wanted(
+        LOCAL,
+        overlap=OVERLAP,
+        max_wait=max_wait,
+        supernode=LOCAL,
+        reread_within=timedelta() if gateway else None,
+    )
     started_with = replace(_rolled_out(federation, running), busy=busy)
     stored, taken, last = settle(before, wanted, federation, NAMESPACE, now, started_with)
     for _, change in taken:

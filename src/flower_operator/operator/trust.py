@@ -123,7 +123,12 @@ class Keeper:
             self._part(federation, Part.SERVER),
             self._part(federation, Part.SUPERNODE),
         )
-        wanted = Wanted(look.names, max_wait=look.outline.max_wait, supernode=tls.supernode)
+        wanted = Wanted(
+            look.names,
+            max_wait=look.outline.max_wait,
+            supernode=tls.supernode,
+            reread_within=tls.reread_within,
+        )
         while (
             decision := decide(read_state(stored), wanted, look.now, look.rolled_out)
         ).step is not Step.KEEP:

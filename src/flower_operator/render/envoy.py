@@ -67,6 +67,8 @@ class Gateway:
     serves_runtime: bool = False
     """Whether ServerApps of other pods reach the runtime API through it."""
     tls: bool = False
+    watches_certificate: bool = True
+    """Whether a certificate that is replaced is served at once."""
     refuses_registration: bool = False
     """Only SuperNodes whose keys were registered over the Control API get in."""
 
@@ -102,7 +104,7 @@ def gateway_files(gateway: Gateway, location: Location) -> dict[str, str]:
         },
     }
     if gateway.tls:
-        files[CERTIFICATE_SOURCE_FILE] = {"resources": [_certificate(location)]}
+        files[CERTIFICATE_SOURCE_FILE] = {"resources": [_certificate(gateway, location)]}
     return {name: json.dumps(content, indent=1) + "\n" for name, content in files.items()}
 
 
@@ -293,16 +295,15 @@ def _server_tls(location: Location) -> Object:
     return {"name": "tls", "typed_config": _typed(kind, context)}
 
 
-def _certificate(location: Location) -> Object:
-    """Read again whenever a file in its folder is replaced; a key that does not fit is ignored."""
-    secret = {
-        "name": "server",
-        "tls_certificate": {
-            "certificate_chain": {"filename": f"{location.certificates}/{CERTIFICATE_FILE}"},
-            "private_key": {"filename": f"{location.certificates}/{KEY_FILE}"},
-            "watched_directory": {"path": location.certificates},
-        },
+def _certificate(gateway: Gateway, location: Location) -> Object:
+    """A key that does not fit its certificate is ignored: then the old ones stay in use."""
+    files: Object = {
+        "certificate_chain": {"filename": f"{location.certificates}/{CERTIFICATE_FILE}"},
+        "private_key": {"filename": f"{location.certificates}/{KEY_FILE}"},
     }
+    if gateway.watches_certificate:
+        files["watched_directory"] = {"path": location.certificates}
+    secret = {"name": "server", "tls_certificate": files}
     return _typed("extensions.transport_sockets.tls.v3.Secret", secret)
 
 

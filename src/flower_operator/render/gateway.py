@@ -30,11 +30,19 @@ def is_used(federation: Federation) -> bool:
     return federation.spec.superlink.gateway.enabled
 
 
+def watches_certificate(federation: Federation) -> bool:
+    """Whether a new certificate takes no restart. One from elsewhere may be by a CA that clients
+    do not know yet, so that it must not be served before they are restarted."""
+    spec = federation.spec
+    return is_used(federation) and not spec.insecure and not spec.tls.from_elsewhere
+
+
 def gateway_of(federation: Federation, releases: Releases, *, serves_runtime: bool) -> Gateway:
     return Gateway(
         releases.superlink_dialect,
         serves_runtime=serves_runtime,
         tls=not federation.spec.insecure,
+        watches_certificate=watches_certificate(federation),
         refuses_registration=federation.spec.supernode_auth.enabled,
     )
 

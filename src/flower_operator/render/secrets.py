@@ -102,13 +102,16 @@ def readable_key_notices(federation: Federation) -> list[str]:
     return notices
 
 
-def superlink_annotations(facts: Facts, *, trusts: bool, shares: bool) -> dict[str, str]:
-    """On the SuperLink's pod: what it was started with. `trusts`: it is a client of itself."""
+def superlink_annotations(
+    facts: Facts, *, serves: bool, trusts: bool, shares: bool
+) -> dict[str, str]:
+    """On the SuperLink's pod: what it was started with. `serves`: with a certificate that is read
+    only then; `trusts`: it is a client of itself."""
     found = facts.identities
     if found is None:
         return {}
-    secret = found.secret if shares else None
-    return {CERTIFICATE: found.certificate} | _client(found, secret, trusts=trusts)
+    own = {CERTIFICATE: found.certificate} if serves else {}
+    return own | _client(found, found.secret if shares else None, trusts=trusts)
 
 
 def superexec_annotations(facts: Facts, *, trusts: bool, shares: bool) -> dict[str, str]:

@@ -123,6 +123,7 @@ def _template(federation: Federation, facts: Facts, releases: Releases) -> Objec
         dialect = releases.superlink_dialect
         annotations |= secrets.superlink_annotations(
             facts,
+            serves=not gateway.watches_certificate(federation),
             trusts=hosts and serverapp.has_tls(federation, releases),
             shares=secrets.superexec_secret(federation, dialect) is not None,
         )

@@ -7,6 +7,7 @@ from ..api.rules import pool_name, serverapp_name, superlink_name
 from ..api.types import Federation, IssuerRef, Mode, Rollout
 from ..flower.commands import LOOPBACK
 from ..render import Facts, Plan
+from ..render.gateway import watches_certificate
 from ..render.metadata import namespace_of
 from ..render.network import control_notices
 from ..render.persistence import keeps_state, persistence_notices
@@ -22,6 +23,8 @@ from ..render.superlink import control_address
 from ..trust.names import server_names, service_name, supernode_names
 
 ROLLOUT = Rollout()
+# A kubelet looks at the Secrets of its pods every 60 to 90 s, and may be busy.
+REREAD_WITHIN = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,8 @@ class TlsOutline:
     """The names by which Flower itself connects, which no certificate may lack."""
     supernode: tuple[str, ...] = ()
     """What the certificate of SuperNodes is for, where their own API has TLS."""
+    reread_within: timedelta | None = None
+    """How soon a gateway serves a new certificate; None: the SuperLink is restarted for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,4 +204,5 @@ def _tls(federation: Federation, plan: Plan, facts: Facts) -> TlsOutline:
         spec.tls.issuer_ref,
         tuple(demanded),
         supernode_names(name, namespace) if serves else (),
+        REREAD_WITHIN if watches_certificate(federation) else None,
     )

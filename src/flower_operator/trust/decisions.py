@@ -69,6 +69,9 @@ class Wanted:
     """How long a run may put off what is due; never for longer than what there is lasts."""
     supernode: tuple[str, ...] = ()
     """What the certificate of SuperNodes is to be for; none: their own API has no TLS."""
+    reread_within: timedelta | None = None
+    """How soon a new certificate is served in place of the old one by a gateway, which needs no
+    restart for it; None: the SuperLink is restarted."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +120,19 @@ class _Case:
 
     def may_disturb(self, latest: datetime) -> bool:
         return not self.rolled_out.busy or self.now >= latest
+
+    @property
+    def serving_waits(self) -> bool:
+        """Whether a new certificate of the SuperLink would disturb a run."""
+        return self.rolled_out.busy and self.wanted.reread_within is None
+
+    def may_serve(self, latest: datetime) -> bool:
+        return not self.serving_waits or self.now >= latest
+
+    @property
+    def served_from(self) -> datetime:
+        """From when on no gateway serves the certificate before this one."""
+        return _certificate(self).made + (self.wanted.reread_within or timedelta())
 
     def renewal_limit(self, life: Life) -> datetime:
         """Until when a run may put off the renewal."""
@@ -259,7 +275,7 @@ def _serve(case: _Case) -> Decision | None:
     if now < since:
         return _keep("WaitingForOverlap", f"the new CA is published, and used from {day(since)}")
     latest = case.serving_limit(old)
-    if not case.may_disturb(latest):
+    if not case.may_serve(latest):
         return wait("a certificate of the new CA", latest)
     return _serve_new(case, "ClientsTrustNew", "every client has the new CA")
 
@@ -278,7 +294,7 @@ def _renew(case: _Case) -> Decision | None:
     lasts = signer is not authority or certificate.not_after < authority.not_after
     if now >= certificate.renewal and lasts:
         latest = case.renewal_limit(certificate)
-        if case.may_disturb(latest):
+        if case.may_serve(latest):
             return _issue(case, "CertificateDue", f"it ends on {day(certificate.not_after)}")
         waiting = wait("a new certificate", latest)
     return _rename(case) or waiting
@@ -293,9 +309,9 @@ def _rename(case: _Case) -> Decision | None:
     if not missing:
         return _note("NamesComplete", "it is for all names again") if latest else None
     words = f"it is not for {', '.join(missing)}"
-    if case.rolled_out.busy and latest is None:
+    if case.serving_waits and latest is None:
         return _note("NamesDiffer", words)
-    if latest and not case.may_disturb(latest):
+    if latest and not case.may_serve(latest):
         return wait(f"a certificate for {', '.join(missing)}", latest)
     names = tuple(dict.fromkeys((*case.wanted.names, *certificate.names)))
     return replace(_issue(case, "NamesDiffer", words), names=names)
@@ -332,7 +348,7 @@ def _drop(case: _Case) -> Decision | None:
     certificate, (*old, newest) = _certificate(case), case.state.authorities
     if not old or not newest.called or certificate.authority != newest.identity:
         return None
-    if case.rolled_out.serving - {certificate.identity}:
+    if case.rolled_out.serving - {certificate.identity} or case.now < case.served_from:
         return _keep("WaitingForSuperLink", "the SuperLink does not serve the new certificate yet")
     needed = any(each.valid_at(case.now) for each in old)
     # A SuperNode's own certificate may be by the old one, and its tasks read the bundle.
@@ -364,6 +380,7 @@ def _turns(case: _Case) -> Iterator[datetime]:
     if newest.voucher:
         yield newest.voucher.not_after - LAST_CALL
     yield certificate.not_after - LAST_CALL
+    yield case.served_from
     if latest := case.naming_limit(certificate):
         yield latest
     old = case.state.authority(certificate.authority)
