@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from flower_operator.flower.commands import HEALTH_PORT, SUPEREXEC_HEALTH_PORT
 from flower_operator.flower.releases import Release
 from tests.cluster.federations import Namespace
 from tests.harness.policies import Enforcer
@@ -19,7 +20,6 @@ LOOPBACK_ADDRESSES = (
     "0000000000000000FFFF00000100007F",
 )
 GATEWAY_PORTS = (8090, 8092, 8093)
-HEALTH_PORT = 9097
 
 
 @pytest.mark.parametrize("release", RELEASES, ids=str)
@@ -36,8 +36,9 @@ def test_secure_federations_train(namespace: Namespace, tmp_path: Path, release:
             reports = sorted(result["reports"], key=lambda report: report["partition-id"])
             assert reports == expected_reports()
             wait_until_connected(namespace, name)
-    # The SuperLink's health service says whether it runs, and nothing else.
-    assert listening_outside_loopback(namespace, "gateway") == {*GATEWAY_PORTS, HEALTH_PORT}
+    # Health services say whether a process serves, and nothing else.
+    open_ports = listening_outside_loopback(namespace, "gateway")
+    assert open_ports == {*GATEWAY_PORTS, HEALTH_PORT, SUPEREXEC_HEALTH_PORT}
 
 
 def listening_outside_loopback(namespace: Namespace, name: str) -> set[int]:
