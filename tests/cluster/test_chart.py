@@ -436,11 +436,13 @@ def test_the_operator_may_bind_one_role_where_tasks_are_pods(
 def test_the_operator_of_a_hub_may_do_that_and_what_is_listed_for_fleets(
     plane: ControlPlane,
 ) -> None:
-    with installed(plane, "addon.enable=true"):
+    envoy = "registry.test/envoy:1"
+    with installed(plane, "addon.enable=true", f"gateway.image={envoy}"):
         wait_for(lambda: own_rights(plane, "north"), "the binding has no effect", timeout=10)
         assert own_rights(plane, "north") == listed(MANAGER, METRICS, FLEET)
         image = container(plane)["image"]
-        assert container(plane)["args"] == ["controller", "--fleet", f"--agent-image={image}"]
+        images = [f"--agent-image={image}", f"--gateway-image={envoy}"]
+        assert container(plane)["args"] == ["controller", "--fleet", *images]
 
 
 CLUSTERS = "cluster.open-cluster-management.io"

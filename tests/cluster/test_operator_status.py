@@ -54,6 +54,17 @@ def test_a_federation_that_is_well_says_all_about_itself(namespace: Namespace) -
     ("document", "reason", "words"),
     [
         (doomed("image-missing"), "ImageNotPullable", ["supernode", "flwr/supernode:1.41.0"]),
+        (
+            manifest(
+                "lab",
+                superlink={
+                    "image": "flwr/superlink:1.41.0",
+                    "gateway": {"enabled": True, "image": "registry.test/envoy:missing"},
+                },
+            ),
+            "ImageNotPullable",
+            ["gateway", "registry.test/envoy:missing"],
+        ),
         (doomed("crash-loop"), "CrashLoop", ["supernode", "exit code 1", "bad flag"]),
         (doomed("out-of-memory"), "OutOfMemory", ["supernode", "memory"]),
         (

@@ -5,7 +5,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from flower_operator.api.types import ENVOY_IMAGE, ENVOY_VERSION
+from flower_operator.flower.commands import ENVOY_IMAGE, ENVOY_VERSION
 from flower_operator.local.envoy import envoy_binary
 from flower_operator.runs.environments import cache_folder
 from scripts.archive import Image, make_environment, unpacked, write_archive, write_layer

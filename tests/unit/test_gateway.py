@@ -8,7 +8,7 @@ import pytest
 
 from flower_operator.api.manifest import parse
 from flower_operator.api.problems import InvalidFederation
-from flower_operator.api.types import ENVOY_IMAGE
+from flower_operator.flower.commands import ENVOY_IMAGE
 from flower_operator.render import Facts, Plan, render
 from flower_operator.render.facts import Identities
 from flower_operator.render.secrets import CERTIFICATE
@@ -169,6 +169,19 @@ def test_image_and_resources_are_the_users() -> None:
     found = container(rendered, "gateway")
     assert (found["image"], found["resources"]) == (own["image"], own["resources"])
     assert container(guarded("1.42.0"), "gateway")["image"] == ENVOY_IMAGE
+    own.pop("image")
+    facts = Facts(namespace="team", gateway_image="registry.test/envoy:2")
+    rendered = render(parse(document(superlink={"gateway": own})), facts)
+    assert container(rendered, "gateway")["image"] == "registry.test/envoy:2"
+
+
+@pytest.mark.parametrize("insecure", [True, False])
+def test_the_gateway_is_ready_when_the_apis_behind_it_are(insecure: bool) -> None:
+    found = container(guarded("1.42.0", insecure=insecure), "gateway")
+    # Over TLS, so that a certificate that cannot be served is noticed.
+    scheme = {} if insecure else {"scheme": "HTTPS"}
+    assert found["readinessProbe"]["httpGet"] == {"path": "/ready", "port": 8092} | scheme
+    assert found["livenessProbe"]["httpGet"] == {"path": "/live", "port": 8090}
 
 
 def test_an_external_superlink_has_no_gateway_of_ours() -> None:

@@ -16,9 +16,6 @@ GROUP = "flwr.exalsius.ai"
 VERSION = "v1"
 KIND = "Federation"
 
-ENVOY_VERSION = "1.40.0"
-ENVOY_IMAGE = f"envoyproxy/envoy:distroless-v{ENVOY_VERSION}"
-
 Mode = Literal["DaemonSet", "StatefulSet"]
 IsolationMode = Literal["process", "subprocess"]
 Executor = Literal["subprocess", "kubernetes"]
@@ -166,7 +163,9 @@ class Gateway(Part):
             "keys where supernodeAuth is enabled."
         ),
     )
-    image: Image = Field(default=ENVOY_IMAGE, description="Image of Envoy.")
+    image: Image | None = Field(
+        default=None, description="Image of Envoy; what the operator is told if not set."
+    )
     resources: Resources = Field(default={}, description="Resources of the gateway container.")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from ..flower.commands import ENVOY_IMAGE
 from .terminal import printable
 
 ADDRESS = "[HOST]:PORT"
@@ -53,6 +54,13 @@ ADDRESS = "[HOST]:PORT"
     help="The operator's own image, for its agents on other clusters.",
 )
 @click.option(
+    "--gateway-image",
+    default=ENVOY_IMAGE,
+    show_default=True,
+    metavar="IMAGE",
+    help="Image of Envoy, for a SuperLink whose gateway names none.",
+)
+@click.option(
     "--task-executor",
     is_flag=True,
     help="Allow executor: kubernetes; needs the ClusterRole flower-operator-task-executor.",
@@ -88,6 +96,7 @@ def controller(
     openshift: str,
     fleet: bool,
     agent_image: str | None,
+    gateway_image: str,
     task_executor: bool,
     pod_security: str | None,
     issuers: str,
@@ -117,6 +126,7 @@ def controller(
         openshift=None if openshift == "auto" else openshift == "true",
         fleet=fleet,
         agent_image=agent_image,
+        gateway_image=gateway_image,
         limits=Limits(
             task_executor=task_executor,
             restricted=pod_security == "restricted",

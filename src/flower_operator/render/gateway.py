@@ -9,7 +9,15 @@ from typing import Any
 from ..api.types import Federation
 from ..flower.commands import EVERYWHERE, GATEWAY_HEALTH_PORT, GATEWAY_PORTS
 from . import pods, secrets
-from .envoy import ApiName, Gateway, Location, envoy_arguments, gateway_files
+from .envoy import (
+    LIVE_PATH,
+    READY_PATH,
+    ApiName,
+    Gateway,
+    Location,
+    envoy_arguments,
+    gateway_files,
+)
 from .facts import Facts
 from .metadata import superlink_metadata
 from .releases import Releases
@@ -63,7 +71,7 @@ def gateway_config_map(federation: Federation, facts: Facts, gateway: Gateway) -
     }
 
 
-def gateway_container(federation: Federation, gateway: Gateway) -> Object:
+def gateway_container(federation: Federation, facts: Facts, gateway: Gateway) -> Object:
     own = federation.spec.superlink.gateway
     mounts = [secrets.mount("gateway"), *([secrets.mount("tls")] if gateway.tls else [])]
     ports = [
@@ -76,11 +84,11 @@ def gateway_container(federation: Federation, gateway: Gateway) -> Object:
     ]
     container: Object = {
         "name": CONTAINER,
-        "image": own.image,
+        "image": own.image or facts.gateway_image,
         "command": ["envoy"],
         "args": envoy_arguments(FOLDER),
         "ports": ports,
-        **pods.probes(_probe("/live"), _probe("/ready")),
+        **pods.probes(_probe(LIVE_PATH, GATEWAY_HEALTH_PORT), _readiness_probe(gateway)),
         "securityContext": pods.RESTRICTED | {"readOnlyRootFilesystem": True},
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": mounts,
@@ -100,5 +108,10 @@ def _name(federation: Federation, facts: Facts) -> str:
     return f"{name}-gateway"
 
 
-def _probe(path: str) -> Object:
-    return {"httpGet": {"path": path, "port": GATEWAY_HEALTH_PORT}}
+def _readiness_probe(gateway: Gateway) -> Object:
+    probe = _probe(READY_PATH, GATEWAY_PORTS.fleet)
+    return {"httpGet": probe["httpGet"] | ({"scheme": "HTTPS"} if gateway.tls else {})}
+
+
+def _probe(path: str, port: int) -> Object:
+    return {"httpGet": {"path": path, "port": port}}

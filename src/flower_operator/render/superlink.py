@@ -130,7 +130,7 @@ def _template(federation: Federation, facts: Facts, releases: Releases) -> Objec
     containers = [_superlink_container(federation, releases)]
     volumes = [] if spec.insecure else [secrets.server_certificate_volume(federation)]
     if guarded:
-        containers.append(gateway.gateway_container(federation, guarded))
+        containers.append(gateway.gateway_container(federation, facts, guarded))
         volumes = gateway.gateway_volumes(federation, facts)
     relayed = serverapp.is_relayed(federation, releases)
     if relayed:
