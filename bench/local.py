@@ -156,10 +156,10 @@ async def until_connected(client: ControlClient, count: int) -> None:
     await client.close()
 
 
-def by_up() -> tuple[float, float]:
+def by_up(manifest: dict[str, object] | None = None) -> tuple[float, float]:
     with own_state() as folder:
         path = folder / "bench.yaml"
-        path.write_text(yaml.safe_dump(document(4, "process")))
+        path.write_text(yaml.safe_dump(manifest or document(4, "process")))
         start = time.monotonic()
         try:
             operator("up", "-d", str(path))
