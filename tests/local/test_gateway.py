@@ -8,7 +8,7 @@ import ssl
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import timedelta
 from itertools import product
 from pathlib import Path
@@ -20,7 +20,7 @@ from flower_operator.flower.dialects import DIALECTS, Api, dialect_of
 from flower_operator.flower.releases import parse_release
 from flower_operator.local.envoy import envoy_binary
 from flower_operator.local.state import Desired
-from flower_operator.render.envoy import Gateway, Location, gateway_files
+from flower_operator.render.envoy import MAX_REQUEST_BYTES, Gateway, Location, gateway_files
 from flower_operator.runs.environments import environment
 from tests.harness.records import make_older
 from tests.harness.releases import QUICK, WIRE_CHANGES, extended_unless
@@ -206,6 +206,60 @@ def test_a_run_outlives_the_gateway(machine: Machine, release: str) -> None:
     assert after == before
 
 
+@pytest.mark.extended
+@pytest.mark.parametrize("release", ["1.25.0", "1.42.0"])
+def test_others_train_while_one_peer_misbehaves(machine: Machine, release: str) -> None:
+    machine.up(guarded(secure_federation("fed", release, "process")))
+    with training(machine) as run, ExitStack() as peers:
+        for _ in range(1000):
+            peers.enter_context(connected(machine))
+        slow = peers.enter_context(connected(machine))
+        slow.sendall(b"POST / HTTP/1.1\r\nhost: fed\r\nx-never-ends: ")
+        path = fleet_path(release)
+        assert answer_to(machine, f"GET {path} HTTP/1.1\r\nx: {'x' * 100_000}") == "431"
+        length = MAX_REQUEST_BYTES + 1
+        large = f"POST {path} HTTP/1.1\r\ncontent-length: {length}"
+        assert answer_to(machine, large, bytes(length)) == "413"
+        assert answered(slow) == "408"
+        assert run.is_alive()
+        wait_for(lambda: "RESULT" in report(machine), machine.logs, timeout=180)
+    status = machine.record("fed").read_status()
+    assert status
+    assert {each.restarts for each in status.processes} == {0}
+
+
+def fleet_path(release: str) -> str:
+    found = parse_release(release)
+    assert found
+    return paths(dialect_of(found).fleet, FLEET_CALLS[:1])[0]
+
+
+@contextmanager
+def connected(machine: Machine) -> Iterator[ssl.SSLSocket]:
+    """A connection to the Fleet API that says HTTP/1.1."""
+    host, port = desired(machine).fleet.split(":")
+    context = ssl.create_default_context(cafile=desired(machine).root_certificates)
+    context.set_alpn_protocols(["http/1.1"])
+    with (
+        socket.create_connection((host, int(port)), timeout=30) as plain,
+        context.wrap_socket(plain, server_hostname=host) as tls,
+    ):
+        yield tls
+
+
+def answer_to(machine: Machine, head: str, body: bytes = b"") -> str:
+    with connected(machine) as tls:
+        with suppress(OSError):  # the answer comes before all is sent
+            tls.sendall(f"{head}\r\nhost: fed\r\n\r\n".encode() + body)
+        return answered(tls)
+
+
+def answered(tls: ssl.SSLSocket) -> str:
+    """The status of the answer."""
+    line = tls.makefile("rb").readline().decode()
+    return line.split(" ")[1] if line else ""
+
+
 @contextmanager
 def training(machine: Machine) -> Iterator[threading.Thread]:
     """While a run of three rounds is in its second; the run has ended afterwards."""
@@ -236,10 +290,5 @@ def pids_of(machine: Machine) -> dict[str, int | None]:
 
 
 def served_certificate(machine: Machine) -> bytes:
-    host, port = desired(machine).fleet.split(":")
-    context = ssl.create_default_context(cafile=desired(machine).root_certificates)
-    with (
-        socket.create_connection((host, int(port)), timeout=10) as plain,
-        context.wrap_socket(plain, server_hostname=host) as tls,
-    ):
+    with connected(machine) as tls:
         return tls.getpeercert(binary_form=True) or b""

@@ -56,6 +56,9 @@ CONNECTION_IDLE = "900s"
 HEADERS_TIMEOUT = "10s"
 BUFFER_BYTES = 1 << 20
 MAX_STREAMS = 100
+# flwr sends models in parts of 5 MB, and apps of at most 10 MB.
+MAX_REQUEST_BYTES = 32 << 20
+MAX_HEAP_BYTES = 1 << 30
 # SuperNodes from 1.40 on end when they are turned away, so it is far above what a Federation has.
 MAX_CONNECTIONS = 4 * MAX_SUPERNODES
 
@@ -123,15 +126,45 @@ def _bootstrap(gateway: Gateway, location: Location) -> Object:
             "clusters": [_cluster(name, api, location) for name, api in gateway.apis.items()],
         },
         "dynamic_resources": {"lds_config": _watched(location.folder, LISTENERS_FILE)},
-        "overload_manager": {"resource_monitors": [_connection_limit()]},
+        "overload_manager": _overload_manager(),
     }
 
 
-def _connection_limit() -> Object:
-    name = "envoy.resource_monitors.global_downstream_max_connections"
-    kind = "extensions.resource_monitors.downstream_connections.v3.DownstreamConnectionsConfig"
-    limit = {"max_active_downstream_connections": MAX_CONNECTIONS}
-    return {"name": name, "typed_config": _typed(kind, limit)}
+def _overload_manager() -> Object:
+    """Whoever has most in flight is reset before others are turned away."""
+    heap, connections = "fixed_heap", "global_downstream_max_connections"
+    monitors = {
+        heap: ("fixed_heap.v3.FixedHeapConfig", {"max_heap_size_bytes": MAX_HEAP_BYTES}),
+        connections: (
+            "downstream_connections.v3.DownstreamConnectionsConfig",
+            {"max_active_downstream_connections": MAX_CONNECTIONS},
+        ),
+    }
+    triggers = {
+        "reset_high_memory_stream": {
+            "scaled": {"scaling_threshold": 0.8, "saturation_threshold": 0.95}
+        },
+        "stop_accepting_requests": {"threshold": {"value": 0.95}},
+    }
+    prefix = "envoy.resource_monitors."
+    return {
+        "refresh_interval": "0.25s",
+        "resource_monitors": [
+            {
+                "name": prefix + name,
+                "typed_config": _typed(f"extensions.resource_monitors.{kind}", config),
+            }
+            for name, (kind, config) in monitors.items()
+        ],
+        "actions": [
+            {
+                "name": f"envoy.overload_actions.{action}",
+                "triggers": [{"name": prefix + heap, **trigger}],
+            }
+            for action, trigger in triggers.items()
+        ],
+        "buffer_factory_config": {"minimum_account_to_track_power_of_two": 20},
+    }
 
 
 def _listener(gateway: Gateway, name: ApiName, api: Api, location: Location) -> Object:
@@ -162,6 +195,9 @@ def _api_manager(gateway: Gateway, name: ApiName, api: Api) -> Object:
         matches.append({"path": "/health"})
     routes += [{"match": match, "route": route} for match in matches]
     manager = _manager(name, routes)
+    buffer = {"max_request_bytes": MAX_REQUEST_BYTES}
+    kind = "extensions.filters.http.buffer.v3.Buffer"
+    manager["http_filters"].insert(0, {"name": "buffer", "typed_config": _typed(kind, buffer)})
     if name == "fleet":
         manager["http_filters"].insert(0, _readiness(gateway))
     return manager | {
