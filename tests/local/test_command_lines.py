@@ -135,6 +135,7 @@ def command_lines(release: Release, dialect: Dialect) -> Iterator[dict[str, Any]
                 "launches_pods": executors[pool] == "kubernetes",
                 "persistent": "persistence" in document["spec"]["superlink"],
                 "authenticated": "supernodeAuth" in document["spec"],
+                "gateway": "gateway" in document["spec"]["superlink"],
                 "external": document["spec"]["superlink"].get("external", {}).get("address"),
             }
             if (key := json.dumps(line)) not in seen:
@@ -212,16 +213,19 @@ def meaning(release: Release, line: dict[str, Any]) -> dict[str, Any]:
 
 def superlink_meaning(release: Release, line: dict[str, Any]) -> dict[str, Any]:
     insecure, process = line["insecure"], line["isolation"] == "process"
+    # A gateway has its certificate, asks for keys, and is the only one to reach it.
+    host = "127.0.0.1" if line["gateway"] else "0.0.0.0"
+    plain = insecure or line["gateway"]
     wanted: dict[str, Any] = {
         "--isolation": line["isolation"],
-        "--insecure": insecure,
-        "--enable-supernode-auth": line["authenticated"],
+        "--insecure": plain,
+        "--enable-supernode-auth": line["authenticated"] and not line["gateway"],
         "--health-server-address": "0.0.0.0:9097",
     }
-    wanted |= certificate_meaning("--ssl", None if insecure else "tls")
+    wanted |= certificate_meaning("--ssl", None if plain else "tls")
     # From 1.30 on it can have TLS, where ServerApps have a pod of their own.
     remote = process and line["persistent"] and release.minor >= 30
-    exposed = process and (insecure or line["launches_pods"] or remote)
+    exposed = process and (insecure or line["launches_pods"] or remote) and not line["gateway"]
     if 30 <= release.minor < 37:
         wanted |= certificate_meaning("--appio-ssl", "tls" if remote and not insecure else None)
     runtime = "0.0.0.0" if exposed else "127.0.0.1"
@@ -230,11 +234,11 @@ def superlink_meaning(release: Release, line: dict[str, Any]) -> dict[str, Any]:
     elif release.minor < 37:
         wanted |= {"--host": runtime, "--port": 8000}
     else:
-        wanted |= {"--host": "0.0.0.0", "--port": 8000}
+        wanted |= {"--host": host, "--port": 8000}
     if release.minor < 37:
-        wanted["--control-api-address"] = "0.0.0.0:9093"
+        wanted["--control-api-address"] = f"{host}:9093"
     if release.minor < 40:
-        wanted["--fleet-api-address"] = "0.0.0.0:9092"
+        wanted["--fleet-api-address"] = f"{host}:9092"
     if release.minor >= 29:
         secret = process and not insecure
         wanted["--superexec-auth-secret-file"] = "/etc/flower/superexec/secret" if secret else None
@@ -286,6 +290,7 @@ def certificate_meaning(flag: str, volume: str | None) -> dict[str, Any]:
 
 NODE_CONFIGS = {
     "flower.example.org:30092": 'shard=1 site="berlin"',
+    "federation-gateway": "num-partitions=2 partition-id=1",
     "federation-nodeconfig": 'name="client_default_1" num-partitions=4 partition-id=1',
     "federation-nodeconfig-daemonset": 'name="client_node-a" node-id="node-a" pool="edge"',
     "federation-newest": "/etc/flower/node-config/node.toml",
@@ -299,7 +304,7 @@ def superexec_meaning(release: Release, line: dict[str, Any]) -> dict[str, Any]:
     # Before that, or without a CA of its own, it is plain, on the pod's loopback.
     follows = plugin == "serverapp" and not line["persistent"]
     tls = not line["insecure"] and release.minor >= (37 if follows else 30)
-    tls = tls and not line["external"]
+    tls = tls and not line["external"] and not (line["gateway"] and follows)
     address = f"127.0.0.1:{port}"
     if plugin == "serverapp" and line["persistent"] and (line["insecure"] or tls):
         address = "federation-secure-superlink.default.svc:9091"

@@ -19,6 +19,7 @@ from tests.harness.node import Node, missing
 
 RELEASES = (Release(1, 25), Release(1, 41))
 NAMESPACE = "flower-operator-system"
+CHART_SETTINGS = "manager.image.repository=flower-operator,taskExecutor.enable=true"
 
 
 @pytest.fixture(scope="session")
@@ -47,7 +48,7 @@ def cluster(node: Node) -> ControlPlane:
     cluster.kubectl("label", "namespace", NAMESPACE, label)
     helm = [str(binary("helm")), "install", "flower-operator", str(CHART), "--wait"]
     helm += ["--namespace", NAMESPACE, "--kubeconfig", str(cluster.kubeconfig)]
-    helm += ["--set", "manager.image.repository=flower-operator,taskExecutor.enable=true"]
+    helm += ["--set", CHART_SETTINGS]
     done = subprocess.run(helm, capture_output=True, text=True, check=False, timeout=600)
     pods = cluster.kubectl("describe", "pods", "-n", NAMESPACE).stdout
     assert done.returncode == 0, f"{done.stderr}\n{pods}\n{node.logs()}"

@@ -21,7 +21,7 @@ from tests.harness.node import ADDRESS
 from tests.harness.open_cluster_management import Hub
 from tests.harness.processes import ProcessGroup, ServerProcess
 from tests.harness.waiting import wait_for
-from tests.node.conftest import NAMESPACE, RELEASES
+from tests.node.conftest import CHART_SETTINGS, NAMESPACE, RELEASES
 from tests.node.training import train
 
 READY_SECONDS = 180
@@ -33,10 +33,10 @@ NODE_CONFIG = {
 
 
 def install(cluster: ControlPlane, *settings: str) -> None:
-    """The chart, with other settings than before."""
+    """The chart as for all tests here, with more settings."""
     helm = [str(binary("helm")), "upgrade", "flower-operator", str(CHART), "--wait"]
     helm += ["--namespace", NAMESPACE, "--kubeconfig", str(cluster.kubeconfig)]
-    helm += ["--set", "manager.image.repository=flower-operator"]
+    helm += ["--set", CHART_SETTINGS]
     options = [option for setting in settings for option in ("--set", setting)]
     done = subprocess.run(
         [*helm, *options], capture_output=True, text=True, check=False, timeout=600
