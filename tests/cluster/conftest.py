@@ -45,14 +45,20 @@ def plane() -> Iterator[ControlPlane]:
         yield plane
 
 
+DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+
 def install_crd(control_plane: ControlPlane) -> None:
     control_plane.kubectl("apply", "-f", str(CRD))
     wait_for(lambda: serves_federations(control_plane), "the CRD is not served", timeout=30)
 
 
 def serves_federations(control_plane: ControlPlane) -> bool:
+    """Whether it does and says so: kubectl goes by a list of all APIs, which is a little late."""
     status, _ = control_plane.request("GET", "/apis/flwr.exalsius.ai/v1/federations")
-    return status == 200
+    _, discovered = control_plane.request("GET", "/apis", headers={"Accept": DISCOVERY})
+    groups = {each["metadata"]["name"] for each in discovered["items"]}
+    return status == 200 and "flwr.exalsius.ai" in groups
 
 
 @pytest.fixture(scope="session")
