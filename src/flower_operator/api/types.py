@@ -164,7 +164,7 @@ class Gateway(Part):
         ),
     )
     image: Image | None = Field(
-        default=None, description="Image of Envoy; what the operator is told if not set."
+        default=None, description="Image of Envoy; the operator's --gateway-image if not set."
     )
     resources: Resources = Field(default={}, description="Resources of the gateway container.")
 

@@ -131,7 +131,7 @@ def _bootstrap(gateway: Gateway, location: Location) -> Object:
 
 
 def _overload_manager() -> Object:
-    """Whoever has most in flight is reset before others are turned away."""
+    """Reset the streams that hold most memory before refusing new requests."""
     heap, connections = "fixed_heap", "global_downstream_max_connections"
     monitors = {
         heap: ("fixed_heap.v3.FixedHeapConfig", {"max_heap_size_bytes": MAX_HEAP_BYTES}),

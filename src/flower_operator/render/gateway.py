@@ -1,7 +1,7 @@
 """The gateway in front of the SuperLink: Envoy as a container of the same pod.
 
-It tells the Fleet API from the Control API, which flwr from 1.40 on serves on one port without a
-login, and serves TLS with certificates that it reads again when they change.
+It gives the Fleet and Control APIs separate ports, which flwr from 1.40 on serves on one without a
+login, and terminates TLS with certificates that it reloads when they change.
 """
 
 from typing import Any
