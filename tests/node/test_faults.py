@@ -1,5 +1,6 @@
 """What fails while a run is in flight, and what becomes of the run and of the Federation."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -36,9 +37,18 @@ def test_a_run_does_not_notice_what_kubernetes_goes_through(node: Node, flight: 
     flight.wait_until_ready()
 
 
-def test_a_run_goes_on_without_a_supernode_that_was_lost(flight: Flight) -> None:
-    for name in flight.apps:
-        delete_pod(flight.namespace, f"{name}-supernode-north-0")
+def test_a_run_goes_on_without_a_supernode_that_was_lost(
+    namespace: Namespace, tmp_path: Path
+) -> None:
+    flight = Flight(namespace, tmp_path, plain(RELEASES), pause=15.0)
+
+    def lose_supernode(name: str) -> None:
+        # Of an answer that was sent in part, Flower waits for the rest without end.
+        flight.wait_until_training(name)
+        delete_pod(namespace, f"{name}-supernode-north-0")
+
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(lose_supernode, flight.apps))
     flight.wait_until(COMPLETED)
     flight.wait_until_ready()
 
